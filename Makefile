@@ -1,0 +1,102 @@
+# The commands of the course; `make` alone lists them.
+#
+# Needed beforehand: make, and Python 3.11, 3.12 or 3.13. Everything else is installed into .venv by pip, at the
+# versions in constraints.txt. pip's own settings (PIP_INDEX_URL, PIP_FIND_LINKS, ...) are honoured.
+
+# The first of these that works is used. To choose: make lab PYTHON=python3.12 (after `make clean` if .venv exists).
+PYTHON ?= python3 python3.13 python3.12 python3.11
+# Passed on, as in: make lab LAB_ARGS=--port=9000, make test PYTEST_ARGS='-k masks'
+LAB_ARGS ?=
+PYTEST_ARGS ?=
+
+PY := .venv/bin/python
+PIP_QUIETLY := -m pip --disable-pip-version-check --no-input -qq
+LAB := .venv/lab.ready
+TEST := .venv/test.ready
+
+.PHONY: help lab test lint build bench lock clean broken
+.DEFAULT_GOAL := help
+
+help:  ## list the commands
+	@sed -n 's/^\([a-z]*\):[^#]*## *\(.*\)/make \1|\2/p' Makefile | awk -F'|' '{printf "%-11s %s\n", $$1, $$2}'
+
+lab: $(LAB)  ## open the course in JupyterLab
+	@set --; \
+	if [ "$$(id -u)" = 0 ]; then set -- "$$@" --allow-root; fi; \
+	if [ "$$(uname)" != Darwin ] && [ -z "$$DISPLAY$$WAYLAND_DISPLAY" ]; then set -- "$$@" --no-browser; fi; \
+	echo "Starting JupyterLab (Ctrl-C stops it)"; \
+	exec $(PY) -m jupyter lab "$$@" -y --log-level=ERROR --ServerApp.root_dir=. \
+		--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(LAB_ARGS)
+
+test: lint  ## check style and types, run every test
+	$(PY) -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+
+lint: $(TEST)  ## check style and types
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+build: $(LAB)  ## make notebooks/ from solutions/ (CHECK=1: only say whether they are up to date)
+	@$(PY) -m autograder.build $(if $(CHECK),--check)
+
+bench: $(TEST)  ## measure speed
+	@$(PY) -m benchmarks
+
+clean:  ## remove .venv and whatever else the commands made
+	rm -rf .venv .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the environment ---------------------------------------------------------------------------------------------
+# Two stamps: what a student needs, and what the tests need on top. A stamp is removed before its installation and
+# written after it, so a stamp that is there means that the installation was whole. After an interruption there is
+# none, and .venv is made anew (pip has kept what it had downloaded).
+
+# Does .venv run, and was it made in this very folder? Python may have been upgraded away beneath it, or the folder
+# moved, which the editable installation does not survive.
+VENV_RUNS := $(shell test "$$(cat .venv/folder 2>/dev/null)" = "$$(pwd -P)" && $(PY) -c 'import pip' 2>/dev/null && echo yes)
+
+SUITABLE := import sys, ssl, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
+
+make_venv = \
+	rm -rf $(1); \
+	for python in $(PYTHON); do \
+		if "$$python" -c '$(SUITABLE)' >/dev/null 2>&1; then \
+			echo "Making $(1) with $$("$$python" --version)"; \
+			"$$python" -m venv $(1) && pwd -P > $(1)/folder; exit; \
+		fi; \
+	done; \
+	echo "None of these is a Python that fits: $(PYTHON)." >&2; \
+	echo "Install Python 3.11, 3.12 or 3.13 with venv (Debian: python3-venv), or name one: PYTHON=/path/to/python3" >&2; \
+	exit 1
+
+$(LAB): pyproject.toml constraints.txt $(if $(VENV_RUNS),,broken)
+	@if [ -z "$(VENV_RUNS)" ] || [ ! -f $(LAB) ]; then $(call make_venv,.venv); fi
+	@rm -f $(LAB) $(TEST)
+	@echo "Installing PyTorch, JupyterLab and nbgrader into .venv (minutes the first time)"
+	@$(PY) $(PIP_QUIETLY) install -c constraints.txt pip setuptools
+	@$(PY) $(PIP_QUIETLY) install -c constraints.txt --no-build-isolation -e '.[lab,grader]'
+	@# No "Jupyter news" question, no look for updates: the course asks nothing of the network.
+	@$(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements 2>/dev/null
+	@touch $(LAB)
+
+$(TEST): $(LAB)
+	@rm -f $(LAB)
+	@echo "Installing the test tools into .venv"
+	@$(PY) $(PIP_QUIETLY) install -c constraints.txt --no-build-isolation -e '.[lab,grader,test]'
+	@touch $(LAB) $(TEST)
+
+# PyTorch stays at its pin unless TORCH says otherwise; everything else moves to the newest that fits.
+TORCH ?= $(shell sed -n 's/^torch==//p' constraints.txt)
+
+lock:  ## resolve all versions anew into constraints.txt and environment.yml (TORCH=2.14.0: another PyTorch)
+	@$(call make_venv,.venv-lock)
+	@echo "Resolving with torch==$(TORCH)"
+	@.venv-lock/bin/python $(PIP_QUIETLY) install --upgrade pip setuptools torch==$(TORCH)
+	@.venv-lock/bin/python $(PIP_QUIETLY) install --no-build-isolation -e '.[lab,grader,test]'
+	@echo "# Every version the course is tested with. Written by \`make lock\`; used by pip's -c." > .venv-lock/constraints.txt
+	@.venv-lock/bin/python -m pip freeze --all --exclude-editable | sed 's/+.*//' >> .venv-lock/constraints.txt
+	@awk -F== 'NR == FNR {pin[$$1] = $$2; next} {name = $$1; sub(/^ *- /, "", name)} \
+		NF == 2 && name in pin {print $$1 "==" pin[name]; next} {print}' \
+		.venv-lock/constraints.txt environment.yml > .venv-lock/environment.yml
+	@mv .venv-lock/constraints.txt .venv-lock/environment.yml .
+	@rm -rf .venv-lock
