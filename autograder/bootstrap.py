@@ -10,7 +10,7 @@ PROJECT_FILE = Path(__file__).resolve().parents[1] / "pyproject.toml"
 
 # Students see this cell, so it stays short and plain. It must run on Colab's old IPython (7.34) and print
 # nothing when all is well, since stderr output costs points. `_render_traceback_` is IPython's hook for an
-# exception that shows itself: the cell fails, and so stops the notebook, with one sentence in place of a traceback.
+# exception that shows itself: the cell fails, and so stops the notebook, with one sentence and no traceback.
 BOOTSTRAP = """\
 # @title Set-up: run this cell first. It does nothing where the course is installed.
 import importlib.util
@@ -56,8 +56,8 @@ def bootstrap_source(repository: str, branch: str) -> str:
     """The text of the set-up cell.
 
     Where ``course_lib`` can be imported the cell does nothing. In Colab it installs the course, from the
-    requirement in the environment variable ``COURSE_PACKAGE`` if that is set. Elsewhere, or if the installation
-    fails, it stops the notebook with one sentence that says what to do.
+    requirement in the environment variable ``COURSE_PACKAGE`` if that is set. Elsewhere, or if the
+    installation fails, it stops the notebook with one sentence that says what to do.
     """
     return BOOTSTRAP.replace("@REPOSITORY@", repository).replace("@BRANCH@", branch).rstrip("\n")
 

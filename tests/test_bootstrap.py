@@ -1,4 +1,4 @@
-"""The set-up cell, run as Colab runs it: one notebook in an empty folder, an old Jupyter, no course installed.
+"""The set-up cell, run as Colab runs it: a lone notebook in an empty folder, an old Jupyter, no course.
 
 Colab itself is imitated by an environment of its own with Colab's versions and a stub of ``google.colab``.
 PyTorch is too big to install twice: that environment borrows it, by links, from the one that runs the tests.
