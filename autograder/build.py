@@ -1,0 +1,283 @@
+"""Builds the notebooks: `python -m autograder.build` (or `make build`).
+
+    solutions/02_masks.py                      the one hand-written source (jupytext percent format)
+    -> autograder/source/02_masks/02_masks.ipynb     executable, with solutions; ignored by git
+    -> notebooks/02_masks.ipynb                      the student's, made by nbgrader's own generate step; committed
+
+A cell of the source says what it is in a few words behind its `# %%`:
+
+    # %% setup                             locked; imports
+    # %% exercise causal_mask              the student writes between ### BEGIN SOLUTION and ### END SOLUTION
+    # %% check causal_mask                 holds the line `check(causal_mask)`; its points come from the exercise
+    # %% answer why_causal 2 [markdown]    a written answer, marked by hand, worth 2 points
+
+What nbgrader needs to know is derived from these words. After each check a locked cell is added in which the grader
+runs the hidden cases. In the text, `{{exercise causal_mask}}` becomes a line with points, minutes and difficulty.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import logging
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbformat import NotebookNode
+from nbgrader.apps import NbGraderAPI
+from traitlets.config import Config, PyFileConfigLoader
+
+from autograder.bootstrap import badge_markdown, bootstrap_source, course_settings
+from autograder.hidden import all_hidden
+from course_lib.exercises import all_exercises
+
+ROOT = Path(__file__).parent.parent
+SOLUTIONS = ROOT / "solutions"
+NOTEBOOKS = ROOT / "notebooks"
+COURSE = ROOT / "autograder"
+
+KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+EXERCISE_MARK = re.compile(r"\{\{exercise (\w+)\}\}")
+
+
+class SourceError(Exception):
+    """A source that cannot be built. The message says where and what to do."""
+
+
+def stems() -> list[str]:
+    """The names of all notebooks, in order: 00_start_here, 01_dot_product_attention, …"""
+    return sorted(path.stem for path in SOLUTIONS.glob("[0-9][0-9]_*.py"))
+
+
+# --- from source to solution notebook -------------------------------------------------------------------
+
+
+def solution_notebook(stem: str) -> NotebookNode:
+    """The executable notebook with solutions, and with everything in it that nbgrader needs."""
+    source = jupytext.read(SOLUTIONS / f"{stem}.py", fmt="py:percent")
+    cells = [made for cell in source.cells for made in prepared(cell, stem)]
+    if not cells or cells[0].cell_type != "markdown":
+        raise SourceError(f"{stem}: the first cell has to be the title, in markdown.")
+    cells[0].source = f"{cells[0].source}\n\n{header_line(stem)}"
+    cells.insert(1, bootstrap_cell())
+    cells.append(nbformat.v4.new_markdown_cell(footer_line(stem)))
+    give_ids(cells)
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
+    notebook.nbformat_minor = 5
+    return notebook
+
+
+def prepared(cell: NotebookNode, stem: str) -> Iterator[NotebookNode]:
+    """The cells that one cell of the source turns into."""
+    words = cell.metadata.get("title", "").split()
+    cell.metadata = nbformat.from_dict({})
+    match words:
+        case []:
+            if cell.cell_type == "markdown":
+                cell.source = EXERCISE_MARK.sub(lambda mark: exercise_line(mark[1], stem), cell.source)
+            yield cell
+        case ["setup"]:
+            yield marked(cell, f"setup_{stem}", locked=True)
+        case ["exercise", name]:
+            yield exercise_cell(cell, name, stem)
+        case ["check", name]:
+            yield from check_cells(cell, name, stem)
+        case ["answer", name, points] if cell.cell_type == "markdown":
+            yield marked(cell, name, solution=True, grade=True, points=float(points))
+        case _:
+            raise SourceError(f"{stem}: I do not know what to do with a cell called {' '.join(words)!r}.")
+
+
+def exercise_cell(cell: NotebookNode, name: str, stem: str) -> NotebookNode:
+    known_exercise(name, stem)
+    if "### BEGIN SOLUTION" not in cell.source or "### END SOLUTION" not in cell.source:
+        raise SourceError(f"{stem}: the exercise {name} needs ### BEGIN SOLUTION and ### END SOLUTION.")
+    return marked(cell, name, solution=True)
+
+
+def check_cells(cell: NotebookNode, name: str, stem: str) -> Iterator[NotebookNode]:
+    """The visible check, and the locked cell in which the grader runs the hidden cases."""
+    exercise = known_exercise(name, stem)
+    if cell.source.strip() != f"check({name})":
+        raise SourceError(f"{stem}: the cell `check {name}` should hold the one line check({name}).")
+    visible = nbformat.v4.new_code_cell(f'from course_lib import check\n\ncheck("{name}", {name})')
+    yield marked(visible, f"{name}_check", grade=True, locked=True, points=exercise.max_points)
+    hidden = nbformat.v4.new_code_cell(
+        f"# When this notebook is graded, {name} also meets cases that are not shown here.\n"
+        "### BEGIN HIDDEN TESTS\n"
+        "from autograder.hidden import check_hidden\n\n"
+        f'check_hidden("{name}", {name})\n'
+        "### END HIDDEN TESTS"
+    )
+    points = all_hidden()[name].points
+    yield marked(hidden, f"{name}_hidden", grade=True, locked=True, points=points)
+
+
+def marked(
+    cell: NotebookNode,
+    grade_id: str,
+    *,
+    solution: bool = False,
+    grade: bool = False,
+    locked: bool = False,
+    points: float | None = None,
+) -> NotebookNode:
+    """The cell with nbgrader's metadata."""
+    details = {
+        "grade_id": grade_id,
+        "solution": solution,
+        "grade": grade,
+        "locked": locked,
+        "task": False,
+        "schema_version": 3,
+        "cell_type": cell.cell_type,
+    }
+    if points is not None:
+        details["points"] = points
+    cell.metadata["nbgrader"] = nbformat.from_dict(details)
+    return cell
+
+
+def known_exercise(name: str, stem: str):  # type: ignore[no-untyped-def]
+    exercise = all_exercises().get(name)
+    if exercise is None or exercise.topic != stem.partition("_")[2]:
+        raise SourceError(f"{stem}: there is no exercise {name} in course_lib/exercises/{stem[3:]}.py.")
+    if name not in all_hidden():
+        raise SourceError(f"{stem}: {name} has no hidden cases in autograder/hidden/{stem[3:]}.py.")
+    return exercise
+
+
+def exercise_line(name: str, stem: str) -> str:
+    """Points, minutes and difficulty of an exercise, for the reader."""
+    exercise = known_exercise(name, stem)
+    points = exercise.max_points + all_hidden()[name].points
+    stars = "●" * exercise.difficulty + "○" * (3 - exercise.difficulty)
+    return f"**Exercise `{name}`** · {points:g} points · about {exercise.minutes} minutes · difficulty {stars}"
+
+
+def header_line(stem: str) -> str:
+    settings = course_settings()
+    badge = badge_markdown(settings["repository"], settings["branch"], f"{stem}.ipynb")
+    return " · ".join([badge, *neighbour_links(stem)])
+
+
+def footer_line(stem: str) -> str:
+    return "---\n\n" + " · ".join(neighbour_links(stem))
+
+
+def neighbour_links(stem: str) -> list[str]:
+    every = stems()
+    place = every.index(stem)
+    links = []
+    if place > 0:
+        links.append(f"previous: [{every[place - 1]}]({every[place - 1]}.ipynb)")
+    if place < len(every) - 1:
+        links.append(f"next: [{every[place + 1]}]({every[place + 1]}.ipynb)")
+    return links
+
+
+def bootstrap_cell() -> NotebookNode:
+    settings = course_settings()
+    cell = nbformat.v4.new_code_cell(bootstrap_source(settings["repository"], settings["branch"]))
+    return marked(cell, "bootstrap", locked=True)
+
+
+def give_ids(cells: list[NotebookNode]) -> None:
+    """Ids that depend on nothing but the content, so that a rebuild is identical to the last byte."""
+    seen: dict[str, int] = {}
+    for cell in cells:
+        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
+        base = grade_id or hashlib.sha1(cell.source.encode()).hexdigest()[:12]
+        count = seen[base] = seen.get(base, 0) + 1
+        if grade_id and count > 1:
+            raise SourceError(f"Two cells are called {grade_id!r}.")
+        cell.id = base if count == 1 else f"{base}-{count}"
+
+
+# --- from solution notebook to student notebook ---------------------------------------------------------
+
+
+def nbgrader_config() -> Config:
+    """The course's own configuration of nbgrader."""
+    return PyFileConfigLoader("nbgrader_config.py", path=str(COURSE)).load_config()
+
+
+def put_own_commands_on_path() -> None:
+    """nbgrader starts `alembic` by its bare name, which is not on the PATH of an environment that is not activated."""
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+
+
+def release(solutions: dict[str, str]) -> dict[str, str]:
+    """The students' notebooks, made from the solution notebooks by nbgrader's generate step in a scratch course."""
+    released = {}
+    put_own_commands_on_path()
+    with tempfile.TemporaryDirectory() as scratch:
+        config = nbgrader_config()
+        config.CourseDirectory.root = scratch
+        config.CourseDirectory.db_url = f"sqlite:///{scratch}/gradebook.db"
+        api = NbGraderAPI(config=config)
+        for stem, text in solutions.items():
+            folder = Path(scratch, "source", stem)
+            folder.mkdir(parents=True)
+            (folder / f"{stem}.ipynb").write_text(text, encoding="utf-8")
+            result = api.generate_assignment(stem)
+            made = Path(scratch, "release", stem, f"{stem}.ipynb")
+            if not result["success"] or not made.exists():
+                raise SourceError(f"{stem}: nbgrader could not generate the assignment.\n{result.get('log', '')}")
+            released[stem] = as_text(nbformat.read(made, as_version=4))
+    return released
+
+
+def as_text(notebook: NotebookNode) -> str:
+    return nbformat.writes(notebook, version=4) + "\n"
+
+
+def build() -> dict[Path, str]:
+    """Every file that is made from the sources: path -> content."""
+    solutions = {stem: as_text(solution_notebook(stem)) for stem in stems()}
+    files = {COURSE / "source" / stem / f"{stem}.ipynb": text for stem, text in solutions.items()}
+    files |= {NOTEBOOKS / f"{stem}.ipynb": text for stem, text in release(solutions).items()}
+    return files
+
+
+def stale_notebooks(files: dict[Path, str]) -> list[Path]:
+    """The committed notebooks that are not what the sources say, and those that no source makes."""
+    wanted = {path: text for path, text in files.items() if path.parent == NOTEBOOKS}
+    changed = [p for p, text in wanted.items() if not p.exists() or p.read_text(encoding="utf-8") != text]
+    return changed + [path for path in NOTEBOOKS.glob("*.ipynb") if path not in wanted]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m autograder.build", description="Build the notebooks.")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if notebooks/ is out of date")
+    options = parser.parse_args(arguments)
+    logging.getLogger("traitlets").setLevel(logging.ERROR)
+    try:
+        files = build()
+    except SourceError as error:
+        print(error, file=sys.stderr)
+        return 1
+    stale = stale_notebooks(files)
+    if options.check:
+        for path in stale:
+            print(f"out of date: {path.relative_to(ROOT)}  (make build)", file=sys.stderr)
+        return 1 if stale else 0
+    for path in stale:
+        if path not in files:
+            path.unlink()
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    print(f"{len(stems())} notebooks built, {len(stale)} changed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

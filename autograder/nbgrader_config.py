@@ -1,0 +1,22 @@
+"""nbgrader's configuration for this course. Run nbgrader's commands in this folder; all paths are relative to it."""
+
+from pathlib import Path
+
+here = Path(__file__).resolve().parent
+
+c = get_config()  # type: ignore[name-defined]  # noqa: F821  provided by traitlets
+
+c.CourseDirectory.course_id = "transformer"
+c.CourseDirectory.root = str(here)
+c.CourseDirectory.db_url = f"sqlite:///{here / 'gradebook.db'}"
+c.Exchange.root = str(here / "exchange")
+
+# A training cell takes minutes on a slow laptop; the checks themselves take milliseconds.
+c.ExecutePreprocessor.timeout = 600
+c.ExecutePreprocessor.startup_timeout = 120
+c.ExecutePreprocessor.interrupt_on_timeout = True
+c.ExecutePreprocessor.error_on_timeout = {
+    "ename": "TimeoutError",
+    "evalue": "This cell did not finish within 10 minutes.",
+    "traceback": ["This cell did not finish within 10 minutes."],
+}

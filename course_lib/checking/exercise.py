@@ -1,0 +1,95 @@
+"""What an exercise is.
+
+An exercise has a reference, cases to run it on, and three lists of small functions:
+
+- *properties*: what must hold, each with its own points, from coarse to fine;
+- *misconceptions*: wrong answers that people really give. The function's name is the misconception's id, its
+  docstring the sentence for the student, its body the mistake;
+- *alternatives*: right answers that are written quite differently.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from .subject import Subject
+
+Case = Mapping[str, Any]
+Implementation = TypeVar("Implementation", bound=Callable[..., Any])
+PropertyFunction = Callable[[Subject, Case], None]
+
+REGISTRY: dict[str, Exercise] = {}
+
+
+@dataclass(frozen=True)
+class Property:
+    """One thing that must hold on every case."""
+
+    name: str
+    points: float
+    holds: PropertyFunction
+
+
+@dataclass
+class Exercise:
+    """One thing to build, and everything that is known about how people build it."""
+
+    reference: Callable[..., Any]
+    cases: Sequence[Case]
+    hints: Sequence[str]
+    minutes: int
+    difficulty: int
+    properties: list[Property] = field(default_factory=list)
+    misconceptions: list[Callable[..., Any]] = field(default_factory=list)
+    alternatives: list[Callable[..., Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.name in REGISTRY and REGISTRY[self.name].topic != self.topic:
+            raise ValueError(f"There are two exercises called {self.name}.")
+        REGISTRY[self.name] = self
+
+    @property
+    def name(self) -> str:
+        return self.reference.__name__
+
+    @property
+    def topic(self) -> str:
+        """The stem shared by the notebook, the reference, the exercises, the hidden cases and the tests."""
+        return self.reference.__module__.rsplit(".", 1)[-1]
+
+    @property
+    def max_points(self) -> float:
+        return float(sum(p.points for p in self.properties))
+
+    @property
+    def is_class(self) -> bool:
+        return inspect.isclass(self.reference)
+
+    @property
+    def call(self) -> str:
+        """How the checks call it: `causal_mask(n)`."""
+        return f"{self.name}({', '.join(inspect.signature(self.reference).parameters)})"
+
+    def property(self, name: str, points: float) -> Callable[[PropertyFunction], PropertyFunction]:
+        """Decorator: this must hold on every case. Write them from coarse to fine: the first failure ends a run."""
+
+        def register(function: PropertyFunction) -> PropertyFunction:
+            self.properties.append(Property(name, points, function))
+            return function
+
+        return register
+
+    def misconception(self, wrong: Implementation) -> Implementation:
+        """Decorator: a wrong answer that people really give."""
+        if not inspect.getdoc(wrong):
+            raise ValueError(f"The misconception {wrong.__name__} needs a docstring: the sentence for the student.")
+        self.misconceptions.append(wrong)
+        return wrong
+
+    def alternative(self, right: Implementation) -> Implementation:
+        """Decorator: a right answer that is written differently from the reference."""
+        self.alternatives.append(right)
+        return right

@@ -1,0 +1,120 @@
+"""What the student sees: a report in a notebook, in Colab or in a terminal, and a number for nbgrader."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .diagnosis import Diagnosis
+from .difference import Difference
+
+Outcome = Literal["not attempted", "raised", "wrong", "right"]
+
+MARKS = {True: "✓", False: "✗", None: "–"}
+# Blue and orange rather than green and red, and a mark beside each: nobody has to tell two colours apart.
+COLOURS = {True: "#0072B2", False: "#D55E00", None: "#888888"}
+WIDTH = 100
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One property of the report. `passed` is None where it was not reached."""
+
+    name: str
+    passed: bool | None
+    message: str
+    points: float
+    max_points: float
+    difference: Difference | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of one check. Shows itself in a notebook or a terminal."""
+
+    name: str
+    outcome: Outcome
+    checks: tuple[CheckResult, ...]
+    diagnosis: Diagnosis | None = None
+    num_hints: int = 0
+
+    @property
+    def points(self) -> float:
+        return float(sum(check.points for check in self.checks))
+
+    @property
+    def max_points(self) -> float:
+        return float(sum(check.max_points for check in self.checks))
+
+    @property
+    def passed(self) -> bool:
+        return self.outcome == "right"
+
+    @property
+    def misconception(self) -> str | None:
+        """The id of the mistake, if it is a known one; two ids joined by ` + ` for a pair."""
+        return self.diagnosis.id if self.diagnosis else None
+
+    def __str__(self) -> str:
+        score = f"{self.points:g} of {self.max_points:g} points"
+        lines = [f"{self.name:<{72 - len(score)}}{score}"]
+        for check in self.checks:
+            note = " (not reached)" if check.passed is None else ""
+            lines.append(f"  {MARKS[check.passed]} {check.name}{note}")
+            if check.passed is False:
+                lines += [indented(text) for text in self.explanation(check)]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def explanation(self, check: CheckResult) -> list[str]:
+        """What to say about a failed check: the named mistake first, then what was seen, then where to get help."""
+        texts = [self.diagnosis.sentence] if self.diagnosis else []
+        texts.append(check.message)
+        if self.num_hints and self.outcome != "right":
+            texts.append(f'Stuck? hint("{self.name}") gives the first of {self.num_hints} hints.')
+        return [text for text in texts if text]
+
+    def as_html(self) -> str:
+        head_colour = COLOURS[self.passed]
+        title = (
+            f'<div style="font-weight:bold;border-left:4px solid {head_colour};padding-left:8px">'
+            f"<code>{html.escape(self.name)}</code>&emsp;{self.points:g} of {self.max_points:g} points</div>"
+        )
+        rows = "".join(self.row(check) for check in self.checks)
+        return f'<div class="course-report" style="line-height:1.5;margin:4px 0">{title}{rows}</div>'
+
+    def row(self, check: CheckResult) -> str:
+        colour = COLOURS[check.passed]
+        note = " <i>(not reached)</i>" if check.passed is None else ""
+        text = (
+            f'<div style="padding-left:12px"><span style="color:{colour};font-weight:bold">{MARKS[check.passed]}'
+            f"</span> {html.escape(check.name)}{note}</div>"
+        )
+        if check.passed is False:
+            named, *rest = self.explanation(check)
+            first = f"<b>{html.escape(named)}</b>" if self.diagnosis else html.escape(named)
+            body = "<br>".join([first, *map(html.escape, rest)])
+            picture = check.difference.as_html() if check.difference else ""
+            text += f'<div style="padding:2px 0 4px 32px">{body}{picture}</div>'
+        return text
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Mapping[str, str]:
+        """HTML for the reader. In a kernel the plain text is the score alone: nbgrader reads partial credit there."""
+        return {"text/html": self.as_html(), "text/plain": f"{self.points:g}" if in_kernel() else str(self)}
+
+
+def in_kernel() -> bool:
+    """Whether this runs behind a notebook, rather than in a terminal."""
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return False
+    return getattr(get_ipython(), "kernel", None) is not None
+
+
+def indented(text: str) -> str:
+    return textwrap.fill(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
