@@ -25,7 +25,7 @@ lab: $(LAB)  ## open the course in JupyterLab
 	if [ "$$(id -u)" = 0 ]; then set -- "$$@" --allow-root; fi; \
 	if [ "$$(uname)" != Darwin ] && [ -z "$$DISPLAY$$WAYLAND_DISPLAY" ]; then set -- "$$@" --no-browser; fi; \
 	echo "Starting JupyterLab (Ctrl-C stops it)"; \
-	exec $(PY) -m jupyter lab "$$@" -y --log-level=ERROR --ServerApp.root_dir=. \
+	exec $(PY) -m jupyter lab "$$@" -y --ServerApp.log_level=ERROR --LabApp.log_level=ERROR --ServerApp.root_dir=. \
 		--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(LAB_ARGS)
 
 test: lint  ## check style and types, run every test

@@ -27,7 +27,7 @@ causal_mask = Exercise(
     minutes=5,
     difficulty=1,
     hints=[
-        "Row i is the question of position i. Write the four rows of the 4 × 4 mask on paper: which of them are allowed?",
+        "Row i is the question of position i. Write the four rows of the 4 × 4 mask on paper: what is allowed?",
         "The allowed places form a triangle, and the diagonal belongs to it. torch has a function for triangles.",
         "torch.tril keeps the lower triangle of a matrix. What matrix do you give it, and of which dtype?",
         "One line: torch.tril(torch.ones(n, n, dtype=torch.bool)).",
