@@ -85,8 +85,8 @@ def split_gradient(subject, case):
 
 @splitting.misconception
 def reshapes_alone(x, num_heads):
-    """A reshape alone mixes tokens: your heads hold pieces of several tokens. Cut each token first (batch, time, head,
-    d_k), then exchange time and head.
+    """A reshape alone mixes tokens: your heads hold pieces of several tokens. Cut each token first (batch, time,
+    head, d_k), then exchange time and head.
     """
     batch, time, d_model = x.shape
     d_k = size_of_a_head(d_model, num_heads)
@@ -105,8 +105,8 @@ def forgets_the_exchange(x, num_heads):
 
 @splitting.misconception
 def deals_the_features_out(x, num_heads):
-    """You deal the features out like cards: head i gets every num_heads-th one. A head holds a block of neighbouring
-    features.
+    """You deal the features out like cards: head i gets every num_heads-th one. A head holds a block of
+    neighbouring features.
     """
     batch, time, d_model = x.shape
     d_k = size_of_a_head(d_model, num_heads)
@@ -705,7 +705,7 @@ def built_with_weights(subject, case, must_be_known=True):
     if must_be_known and not known:
         shapes = ", ".join(f"{name} {shape}" for name, shape in built.shapes().items())
         raise Failure(
-            f"The check puts its own numbers into your parameters, and it does not know this way to keep them: {shapes}. "
+            f"The check fills your parameters with its own numbers, and it does not know this way to keep them: {shapes}. "
             "Four nn.Linear(d_model, d_model) called w_q, w_k, w_v and w_o are always understood."
         )
     return built
@@ -825,8 +825,8 @@ def glue_by_reshape(x):
 
 @attending.misconception
 class SplitsByReshapeAlone(nn.Module):
-    """You cut the heads out with a reshape alone, so each head holds pieces of several tokens. First give each token
-    its heads, then exchange the time axis and the head axis.
+    """You cut the heads out with a reshape alone, so each head holds pieces of several tokens. First give each
+    token its heads, then exchange the time axis and the head axis.
     """
 
     def __init__(self, d_model, num_heads, dropout=0.0):
@@ -857,8 +857,8 @@ class SplitsByReshapeAlone(nn.Module):
 
 @attending.misconception
 class InterleavesTheHeads(nn.Module):
-    """Your head i takes every num_heads-th feature. It should own a block of neighbours: outputs i·d_k to (i+1)·d_k -
-    1 of each projection.
+    """Your head i takes every num_heads-th feature. It should own a block of neighbours: outputs i·d_k to (i+1)·d_k
+    - 1 of each projection.
     """
 
     def __init__(self, d_model, num_heads, dropout=0.0):
@@ -889,8 +889,8 @@ class InterleavesTheHeads(nn.Module):
 
 @attending.misconception
 class MergesWithoutTranspose(nn.Module):
-    """You merge the heads with a reshape alone, which scrambles the tokens. The head axis has to stand beside the d_k
-    axis before the two become one.
+    """You merge the heads with a reshape alone, which scrambles the tokens. The head axis has to stand beside the
+    d_k axis before the two become one.
     """
 
     def __init__(self, d_model, num_heads, dropout=0.0):
@@ -1130,8 +1130,8 @@ class ReadsValuesFromTheKey(nn.Module):
 
 @attending.misconception
 class UsesTheQueryLengthForTheKeys(nn.Module):
-    """You reshape the keys and values with the query's length. In cross-attention the two lengths differ: each tensor
-    has its own.
+    """You reshape the keys and values with the query's length. In cross-attention the two lengths differ: each
+    tensor has its own.
     """
 
     def __init__(self, d_model, num_heads, dropout=0.0):
@@ -1162,7 +1162,9 @@ class UsesTheQueryLengthForTheKeys(nn.Module):
 
 @attending.misconception
 class UsesTheKeyLengthForTheQuery(nn.Module):
-    """You reshape the query with the key's length. In cross-attention the two lengths differ: each tensor has its own."""
+    """You reshape the query with the key's length. In cross-attention the two lengths differ: each tensor has its
+    own.
+    """
 
     def __init__(self, d_model, num_heads, dropout=0.0):
         super().__init__()
@@ -1196,8 +1198,8 @@ class UsesTheKeyLengthForTheQuery(nn.Module):
 
 @attending.misconception
 class SharesOneProjection(nn.Module):
-    """One and the same matrix makes your queries, keys and values. Each needs its own: asking, being found and being
-    read are three things.
+    """One and the same matrix makes your queries, keys and values. Each needs its own: asking, being found and
+    being read are three things.
     """
 
     def __init__(self, d_model, num_heads, dropout=0.0):
@@ -1468,8 +1470,8 @@ class FillsWithZero(nn.Module):
 
 @attending.misconception
 class ForgetsTheHeadAxisOfTheMask(nn.Module):
-    """A mask (batch, query, key) meets scores (batch, head, query, key): without an axis for the heads its batch axis
-    lands on the heads.
+    """A mask (batch, query, key) meets scores (batch, head, query, key): without an axis for the heads its batch
+    axis lands on the heads.
     """
 
     def __init__(self, d_model, num_heads, dropout=0.0):
@@ -1500,8 +1502,8 @@ class ForgetsTheHeadAxisOfTheMask(nn.Module):
 
 @attending.misconception
 class TakesEveryMaskForABatch(nn.Module):
-    """You insert the head axis into every mask. A (query, key) mask has no batch axis, so its query axis lands on the
-    batch; only a (batch, query, key) mask needs the new axis.
+    """You insert the head axis into every mask. A (query, key) mask has no batch axis, so its query axis lands on
+    the batch; only a (batch, query, key) mask needs the new axis.
     """
 
     def __init__(self, d_model, num_heads, dropout=0.0):
@@ -1746,8 +1748,8 @@ class ReturnsTheWeightsFirst(nn.Module):
 
 @attending.misconception
 class AddsTheInput(nn.Module):
-    """You add the query's input to the output. The residual connection belongs to the layer around attention, not to
-    attention itself.
+    """You add the query's input to the output. The residual connection belongs to the layer around attention, not
+    to attention itself.
     """
 
     def __init__(self, d_model, num_heads, dropout=0.0):
@@ -1868,8 +1870,8 @@ class DropsTheOutput(nn.Module):
 
 @attending.misconception
 class DropsTheScores(nn.Module):
-    """You drop scores before the softmax. A dropped score is 0 there, which is no small weight; dropout falls on the
-    weights after it.
+    """You drop scores before the softmax. A dropped score is 0 there, which is no small weight; dropout falls on
+    the weights after it.
     """
 
     def __init__(self, d_model, num_heads, dropout=0.0):
@@ -2234,8 +2236,8 @@ def takes_the_heads_from_the_rows(x, w_q, w_k, w_v, w_o, num_heads):
 
 @einsumming.misconception
 def cuts_the_columns_wrongly(x, w_q, w_k, w_v, w_o, num_heads):
-    """You reshape (d_model, d_model) straight into (head, d_model, d_k), which cuts each row into pieces of different
-    heads. The columns split into (head, d_k); the rows stay.
+    """You reshape (d_model, d_model) straight into (head, d_model, d_k), which cuts each row into pieces of
+    different heads. The columns split into (head, d_k); the rows stay.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
@@ -2582,8 +2584,8 @@ def grouped_values(subject, case):
 
 @grouping.misconception
 def tiles_the_groups(q, k, v):
-    """You repeat the groups as 0, 1, 0, 1, … so that head h reads group h mod G. Neighbouring heads share a group: 0,
-    0, 1, 1, …
+    """You repeat the groups as 0, 1, 0, 1, … so that head h reads group h mod G. Neighbouring heads share a group:
+    0, 0, 1, 1, …
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
@@ -2599,8 +2601,8 @@ def tiles_the_groups(q, k, v):
 
 @grouping.misconception
 def tiles_the_keys_alone(q, k, v):
-    """The keys are repeated as 0, 1, 0, 1, …, the values as 0, 0, 1, 1, …: a head searches in one group and reads from
-    another.
+    """The keys are repeated as 0, 1, 0, 1, …, the values as 0, 0, 1, 1, …: a head searches in one group and reads
+    from another.
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
@@ -2616,8 +2618,8 @@ def tiles_the_keys_alone(q, k, v):
 
 @grouping.misconception
 def tiles_the_values_alone(q, k, v):
-    """The values are repeated as 0, 1, 0, 1, …, the keys as 0, 0, 1, 1, …: a head searches in one group and reads from
-    another.
+    """The values are repeated as 0, 1, 0, 1, …, the keys as 0, 0, 1, 1, …: a head searches in one group and reads
+    from another.
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
@@ -2691,7 +2693,9 @@ def averages_the_groups(q, k, v):
 
 @grouping.misconception
 def averages_the_queries(q, k, v):
-    """You average the query heads of a group. Each query head keeps its own weights; only keys and values are shared."""
+    """You average the query heads of a group. Each query head keeps its own weights; only keys and values are
+    shared.
+    """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
