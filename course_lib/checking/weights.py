@@ -14,6 +14,7 @@ of the query comes first and in it head 0; ("h", "m", "k") is a tensor of shape 
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ INPUT_ROLES = ("q", "k", "v")
 ROLES = (*INPUT_ROLES, "o")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AttentionWeights:
     """One set of numbers for multi-head attention. Matrices as in nn.Linear: (out, in)."""
 
@@ -210,16 +211,20 @@ def shape_of(layout: Layout, sizes: Mapping[str, int]) -> Shape:
     return tuple(math.prod(sizes[axis] for axis in group) for group in layout)
 
 
-def packings(
-    shapes: Mapping[str, Shape], weights: AttentionWeights, limit: int = MOST_CANDIDATES
-) -> Iterator[dict[str, Tensor]]:
+def packings(shapes: Mapping[str, Shape], weights: AttentionWeights) -> list[dict[str, Tensor]]:
     """The states of a module with parameters of these shapes that hold these numbers, the most natural one first."""
+    return packings_of(tuple(shapes.items()), weights)
+
+
+@functools.lru_cache(maxsize=64)
+def packings_of(named_shapes: tuple[tuple[str, Shape], ...], weights: AttentionWeights) -> list[dict[str, Tensor]]:
+    shapes = dict(named_shapes)
     d_model, num_heads = weights.d_model, weights.num_heads
     slots = slots_of(shapes, d_model, num_heads)
     sizes = {"h": num_heads, "k": d_model // num_heads, "m": d_model}
     matrices = [slot for slot in slots if slot.size >= d_model * d_model]
     biases = [slot for slot in slots if slot.size < d_model * d_model]
-    yield from islice(states(shapes, weights, matrices, biases, sizes), limit)
+    return list(islice(states(shapes, weights, matrices, biases, sizes), MOST_CANDIDATES))
 
 
 def states(
@@ -280,8 +285,8 @@ def load_weights(built: Built, weights: AttentionWeights, args: Sequence[object]
 
     Returns False if the shapes fit no known packing; then the parameters hold other numbers.
     """
-    shapes = dict(built.shapes())
-    candidates = list(packings(shapes, weights))
+    shapes = {name: tuple(shape) for name, shape in built.shapes().items()}
+    candidates = packings(shapes, weights)
     if not candidates:
         built.load({n: normal(*shape, seed=i, scale=0.3) for i, (n, shape) in enumerate(shapes.items())})
         return False
