@@ -701,7 +701,7 @@ def reference_module(d_model, num_heads):
     return module
 
 
-RIGHT_ANSWERS = {}  # a diagnosis asks for the same few answers hundreds of times
+RIGHT_ANSWERS: dict = {}  # a diagnosis asks for the same few answers hundreds of times
 
 
 def right_answer(case):
