@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autograder.hidden import Hidden
-from course_lib.checking.inputs import normal, random_mask
+from course_lib.checking.inputs import normal
 from course_lib.exercises import multi_head_attention as exercises
 
 Hidden(
@@ -47,7 +47,7 @@ Hidden(
             "query": normal(2, 3, 28, seed=121),
             "key": normal(2, 6, 28, seed=122),
             "value": normal(2, 6, 28, seed=123),
-            "mask": random_mask(2, 3, 6, seed=124),
+            "mask": exercises.partial_mask(2, 3, 6, seed=124),
         },
         {
             "d_model": 12,
@@ -56,7 +56,7 @@ Hidden(
             "query": normal(3, 5, 12, seed=125, scale=2),
             "key": normal(3, 4, 12, seed=126),
             "value": normal(3, 4, 12, seed=127),
-            "mask": random_mask(5, 4, seed=128),
+            "mask": exercises.partial_mask(5, 4, seed=128),
         },
         {
             "d_model": 25,

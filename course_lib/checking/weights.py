@@ -248,7 +248,8 @@ def states(
                 usual = ("rhk", "m") if len(roles) > 1 else ("hk", "m")
                 tensor = weights.bias(roles, layouts.get(roles, usual))
                 state |= slot.filled(tensor.reshape(len(slot.names), -1).squeeze(0), shapes)
-            yield state
+            if state.keys() == shapes.keys():
+                yield state
 
 
 def consistent(held: Mapping[Slot, tuple[str, ...]], chosen: Sequence[Layout]) -> bool:

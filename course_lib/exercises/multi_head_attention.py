@@ -631,6 +631,14 @@ def as_a_float(d_model, num_heads, bias):
 
 # --- MultiHeadAttention ---------------------------------------------------------------------------------
 
+
+def partial_mask(*shape, seed):
+    """A mask in which every query may see some keys and not others: then an inverted mask hides no row completely."""
+    mask = random_mask(*shape, seed=seed)
+    mask[..., -1] &= ~mask.all(dim=-1)
+    return mask
+
+
 attending = Exercise(
     reference.MultiHeadAttention,
     cases=[
@@ -641,7 +649,7 @@ attending = Exercise(
             "query": normal(3, 4, 10, seed=11),
             "key": normal(3, 6, 10, seed=12),
             "value": normal(3, 6, 10, seed=13),
-            "mask": random_mask(3, 4, 6, seed=14),
+            "mask": partial_mask(3, 4, 6, seed=14),
         },
         {
             "d_model": 20,
@@ -650,7 +658,7 @@ attending = Exercise(
             "query": normal(2, 7, 20, seed=15),
             "key": normal(2, 7, 20, seed=15),
             "value": normal(2, 7, 20, seed=15),
-            "mask": causal_mask(7),
+            "mask": causal_mask(7) & ~causal_mask(7).tril(-4),  # only the last four positions
         },
         {
             "d_model": 24,
