@@ -195,7 +195,7 @@ wrong = x.view(1, 2, 4, 3)  # (batch, head, time, d_k)? The shape says so.
 right = reference.split_heads(x, 2)
 
 fig, axes = plt.subplots(2, 3, figsize=(8.5, 5))
-for ax, heads, word in ((axes[0], wrong, "view alone"), (axes[1], right, "cut each token, then exchange axes")):
+for ax, heads, word in ((axes[0], wrong, "view alone"), (axes[1], right, "split right")):
     show_matrix(x[0], "x: token t holds t0 to t5", rows="time", columns="feature", limits=(0, 35), ax=ax[0])
     for i in (0, 1):
         show_matrix(
@@ -443,7 +443,7 @@ check(multi_head_parameters)
 # %%
 for heads in (1, 2, 4, 8):
     count = sum(p.numel() for p in nn.MultiheadAttention(256, heads).parameters())
-    print(f"torch's module with d_model = 256 and {heads} heads: {count:,} parameters")
+    print(f"torch's module with d_model = 256 and num_heads = {heads}: {count:,} parameters")
 biases_everywhere = 4 * 256**2 + 4 * 256
 bias_in_w_o_alone = 4 * 256**2 + 256
 print(f"by the formula: {biases_everywhere:,}; with a bias in W_O alone, as some code has it: {bias_in_w_o_alone:,}")
@@ -530,19 +530,43 @@ print("with residual: absorbed W_O differs by", f"{(with_residual - (x + concat)
 #
 # ## 4 · The module
 #
-# Seven steps. Cover the right column and fill it in yourself, for $B$ sequences of $T$ tokens, $h$ heads and
-# $d_k = d_{\text{model}} / h$:
+# Seven steps. Before you open the answers, write down the shape after each step, for $B$ sequences of $T$ tokens, $h$
+# heads and $d_k = d_{\text{model}} / h$:
+#
+# 1. the input $x$
+# 2. `w_q(x)`, `w_k(x)`, `w_v(x)`
+# 3. cut into heads, exchange axes
+# 4. scores, scaled; softmax over the keys
+# 5. weights times values
+# 6. exchange axes back, merge
+# 7. `w_o`
+#
+# <details><summary>The shapes</summary>
 #
 # | | step | shape |
 # |---|---|---|
 # | 1 | the input $x$ | $(B, T, d_{\text{model}})$ |
-# | 2 | `w_q(x)`, `w_k(x)`, `w_v(x)` | $(B, T, d_{\text{model}})$ each |
-# | 3 | cut into heads, exchange axes | $(B, T, h, d_k) \to (B, h, T, d_k)$ |
-# | 4 | scores, scaled; softmax over the keys | $(B, h, T, T)$ |
+# | 2 | projections | $(B, T, d_{\text{model}})$ each: the *matrix* is square, its result has a row for each token |
+# | 3 | cut, exchange | $(B, T, h, d_k) \to (B, h, T, d_k)$ |
+# | 4 | scores, weights | $(B, h, T, T)$ |
 # | 5 | weights times values | $(B, h, T, d_k)$ |
-# | 6 | exchange axes back, merge | $(B, T, h, d_k) \to (B, T, d_{\text{model}})$ |
-# | 7 | `w_o` | $(B, T, d_{\text{model}})$ |
+# | 6 | exchange, merge | $(B, T, h, d_k) \to (B, T, d_{\text{model}})$ |
+# | 7 | output | $(B, T, d_{\text{model}})$ |
 #
+# </details>
+
+# %%
+B, T, d_model, h = 2, 5, 12, 3
+x = torch.randn(B, T, d_model)
+w_q, w_k, w_v, w_o = (nn.Linear(d_model, d_model) for _ in range(4))
+q, k, v = (reference.split_heads(w(x), h) for w in (w_q, w_k, w_v))
+weights = (q @ k.transpose(-2, -1) / math.sqrt(d_model // h)).softmax(dim=-1)
+merged = reference.merge_heads(weights @ v)
+steps = {"1 x": x, "2 w_q(x)": w_q(x), "3 split": q, "4 weights": weights, "5 weights @ v": weights @ v}
+for step, tensor in {**steps, "6 merge": merged, "7 w_o": w_o(merged)}.items():
+    print(f"{step:<14} {tuple(tensor.shape)}")
+
+# %% [markdown]
 # In cross-attention queries and keys have different lengths, and the scores are $(B, h, T_q, T_k)$. Sequences of a
 # batch never see each other: there is no sum over $B$ anywhere.
 #
@@ -555,7 +579,7 @@ print("with residual: absorbed W_O differs by", f"{(with_residual - (x + concat)
 # %%
 torch.manual_seed(0)
 T, d_model = 64, 256
-print(f"{'':>22}   score std   entropy of the weights (at most ln 64 = {math.log(64):.2f})")
+print(f"{'':>21}  score std   entropy of the weights (at most ln 64 = {math.log(64):.2f})")
 for h in (1, 4, 8):
     d_k = d_model // h
     q, k = torch.randn(2, h, T, d_k), torch.randn(2, h, T, d_k)
@@ -563,7 +587,7 @@ for h in (1, 4, 8):
         scores = q @ k.transpose(-2, -1) / math.sqrt(size)
         weights = scores.softmax(dim=-1)
         entropy = -(weights * weights.log()).sum(dim=-1).mean()
-        print(f"{h} heads, by {name:<10} {scores.std():>11.2f} {entropy:>12.2f}")
+        print(f"h = {h}, divided by {name:<9} {scores.std():>7.2f} {entropy:>11.2f}")
 
 # %% [markdown]
 # With $\sqrt{d_{\text{model}}}$ the scores are too small by $\sqrt h$ and the weights nearly uniform: the heads begin
@@ -590,10 +614,9 @@ T = 4
 mask = causal_mask(T)
 for h in (2, 4):
     scores = torch.randn(1, h, T, T)
-    good = masked_softmax(scores, mask)
     try:
-        bad = masked_softmax(scores, mask.unsqueeze(1))  # (4, 1, 4)
-        leak = bad[0, :, 0, 1:].max()
+        weights = masked_softmax(scores, mask.unsqueeze(1))  # the mask is (4, 1, 4)
+        leak = weights[0, :, 0, 1:].max()
         print(f"{h} heads, {T} tokens: no error; token 0 gives up to {leak:.2f} of its attention to the future")
     except RuntimeError as error:
         print(f"{h} heads, {T} tokens: {error}")
@@ -618,9 +641,16 @@ print("the same result with unsqueeze(1) alone:", same)
 
 # %%
 sample_of_each_row = torch.arange(3)  # three samples, two heads
-print("the folded batch: samples", sample_of_each_row[:, None].expand(3, 2).flatten().tolist())
-print("repeat:           samples", sample_of_each_row.repeat(2).tolist())
-print("repeat_interleave:samples", sample_of_each_row.repeat_interleave(2).tolist())
+print("the folded batch:  samples", sample_of_each_row[:, None].expand(3, 2).flatten().tolist())
+print("repeat:            samples", sample_of_each_row.repeat(2).tolist())
+print("repeat_interleave: samples", sample_of_each_row.repeat_interleave(2).tolist())
+
+q, k = torch.randn(3, 2, 5, 4), torch.randn(3, 2, 5, 4)
+folded = torch.bmm(q.reshape(6, 5, 4), k.reshape(6, 5, 4).transpose(1, 2))
+print(
+    "bmm over the folded batch gives the same scores:",
+    torch.allclose(folded.reshape(3, 2, 5, 5), q @ k.transpose(2, 3)),
+)
 
 # %% [markdown]
 # ### Spot the mistakes
@@ -663,6 +693,19 @@ print("repeat_interleave:samples", sample_of_each_row.repeat_interleave(2).tolis
 #
 # </details>
 #
+# Here is that complaint, and one that helps:
+
+# %%
+try:
+    torch.randn(2, 4, 8).view(2, -1, 3, 8 // 3)
+except RuntimeError as error:
+    print("without a check:", error)
+try:
+    reference.MultiHeadAttention(8, 3)
+except ValueError as error:
+    print("with a check:   ", error)
+
+# %% [markdown]
 # ### Dropout on the weights
 #
 # In training a few weights are set to 0 at random, and the others divided by $1 - p$. A token then cannot rely on one
@@ -748,6 +791,10 @@ plt.show()
 # %% [markdown]
 # Four different maps of the same sentence, because the four slices of $W^Q$ and $W^K$ are different random numbers.
 # The triangle is the same in all of them: one mask for all heads.
+#
+# You will meet versions with more knobs: sizes `d_k` and `d_v` that are chosen freely (then $W^Q$ is
+# $d_{\text{model}} \times h \cdot d_k$), or hidden scores filled with $-10^9$ or $-10^4$ instead of $-\infty$. They
+# are the same machine.
 #
 # ## 5 · Against torch's own
 #
@@ -1042,8 +1089,8 @@ print(f"guessing: {1 / LETTERS:.0%}")
 # it can tell no longer which letter came from where, it answers one question and hardly the other. Two heads answer
 # both.
 #
-# What do the two heads look at? Here is one test sequence, for two runs that differ in the seed only. A red frame
-# marks the token *before*, a blue one the token that is *asked for*.
+# What do the two heads look at? Here is one test sequence, for two runs that differ in the seed only. A vermilion
+# frame marks the token *before*, a blue one the token that is *asked for*.
 
 
 # %%
@@ -1073,6 +1120,7 @@ for seed in (0, 1):
         )
         frame(ax, [(t - 1) % LENGTH for t in range(LENGTH)], "#D55E00", 0.05)
         frame(ax, test_where[0].tolist(), "#56B4E9", 0.16)
+fig.suptitle("weights of the two heads, in two runs", fontsize="medium")
 plt.show()
 
 # %% [markdown]
@@ -1084,7 +1132,8 @@ plt.show()
 #
 # ### More heads are not always better
 #
-# Does each head matter? Switch one off (its weights times 0) and measure again, in a model with **four** heads.
+# Does each head matter? Switch one off (let $W^O$ no longer listen to it) and measure again: in the model with two
+# heads, and in one with four.
 
 
 # %%
@@ -1100,23 +1149,24 @@ def accuracy_without(model: TwoLetters, head: int) -> tuple[float, float]:
     return result
 
 
-four = train(4, seed=1)
-whole = accuracy(four)
-without = torch.tensor([accuracy_without(four, head) for head in range(4)])
-fig, ax = plt.subplots(figsize=(6.5, 2.8))
-places = torch.arange(5)
-ax.bar(places - 0.2, [whole[0], *without[:, 0].tolist()], 0.38, label="letter before", color=COLOURS[1])
-ax.bar(places + 0.2, [whole[1], *without[:, 1].tolist()], 0.38, label="letter asked for", color=COLOURS[4])
-ax.axhline(1 / LETTERS, color="black", linestyle=":", linewidth=1, label="guessing")
-ax.set_xticks(places, ["all heads", *[f"without {i}" for i in range(4)]])
-ax.set(title="four heads, one of them switched off", ylabel="accuracy", ylim=(0, 1.05), xlabel="")
-ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+fig, axes = plt.subplots(1, 2, figsize=(9, 3), sharey=True, width_ratios=[3, 5])
+for ax, model in zip(axes, (models[2, 1], train(4, seed=1))):
+    h = model.attention.num_heads
+    results = torch.tensor([accuracy(model), *[accuracy_without(model, head) for head in range(h)]])
+    places = torch.arange(h + 1)
+    ax.bar(places - 0.2, results[:, 0], 0.38, label="letter before", color=COLOURS[1])
+    ax.bar(places + 0.2, results[:, 1], 0.38, label="letter asked for", color=COLOURS[4])
+    ax.axhline(1 / LETTERS, color="black", linestyle=":", linewidth=1, label="guessing")
+    ax.set_xticks(places, ["none", *map(str, range(h))])
+    ax.set(title=f"{h} heads", xlabel="head switched off", ylim=(0, 1.05))
+axes[0].set_ylabel("accuracy")
+axes[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 plt.show()
 
 # %% [markdown]
-# Some heads can go at little cost, others not: with four heads for two looks, heads share a job or stand by. In
-# trained translators, too, many heads can be removed after training with hardly a loss (Michel et al. 2019, "Are
-# sixteen heads really better than one?"; Voita et al. 2019).
+# With two heads each carries one of the two answers. With four heads for two looks, several share a job, and each one
+# alone can go at little cost. In trained translators, too, many heads can be removed after training with hardly a
+# loss (Michel et al. 2019, "Are sixteen heads really better than one?"; Voita et al. 2019).
 #
 # And if the task needs one look only, one head is enough:
 

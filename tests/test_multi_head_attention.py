@@ -240,6 +240,16 @@ def test_dropout_that_does_not_rescale_is_explained():
     assert report.points == 7 and "1 - dropout" in report.checks[-1].message
 
 
+def test_weights_without_gradient_are_noticed():
+    class Detached(mha.MultiHeadAttention):
+        def forward(self, query, key, value, mask=None):
+            self.dropout.register_forward_hook(lambda module, inputs, output: output.detach())
+            return super().forward(query, key, value, mask)
+
+    report = check("MultiHeadAttention", Detached)
+    assert report.points == 5 and "detached" in str(report)
+
+
 def test_unknown_packing_is_explained():
     class SideBySide(nn.Module):
         def __init__(self, d_model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from itertools import product
@@ -113,6 +114,15 @@ def deals_the_features_out(x, num_heads):
     d_k = size_of_a_head(d_model, num_heads)
     x = x.reshape(batch, time, d_k, num_heads).transpose(2, 3)
     return x.transpose(1, 2)
+
+
+@splitting.misconception
+def exchanges_head_and_features(x, num_heads):
+    """You exchange the last two axes, head and d_k. It is time and head that have to change places."""
+    batch, time, d_model = x.shape
+    d_k = size_of_a_head(d_model, num_heads)
+    x = x.reshape(batch, time, num_heads, d_k)
+    return x.transpose(2, 3)
 
 
 @splitting.misconception
@@ -776,8 +786,24 @@ def module_weights(subject, case):
 
 @attending.property("the output is the heads' results side by side, through W_O", points=2)
 def module_output(subject, case):
-    output, _ = answer_of(built_with_weights(subject, case), case)
+    built = built_with_weights(subject, case)
+    output, _ = answer_of(built, case)
     expect_close(output, right_answer(case)[0], "the output")
+    # However the parameters are packed, the sum of all squared slopes is the same.
+    slopes = built.parameter_gradients(*inputs_of(case))
+    got = sum(float((slope**2).sum()) for slope in slopes.values())
+    built.trace.append(Event("squared gradient", got))
+    expect(
+        abs(got / squared_gradient(case) - 1) < 1e-3 or built.changed_inputs,
+        "The output is right, but its gradient does not come back to all parameters as it should: is something "
+        "detached (.detach(), .data, torch.no_grad, a new torch.tensor) on the way?",
+    )
+
+
+def squared_gradient(case):
+    module = copy.deepcopy(reference_module(case["d_model"], case["num_heads"])).requires_grad_()
+    (module(*inputs_of(case))[0] ** 2).sum().backward()
+    return sum(float((p.grad**2).sum()) for p in module.parameters())
 
 
 @attending.property("dropout falls on the weights, and in training alone", points=1)
@@ -2201,9 +2227,7 @@ def einsum_one_head(subject, case):
 def einsum_equivariance(subject, case):
     straight = expect_floats(subject(*case.values()), tuple(case["x"].shape))
     backwards = subject(*{**case, "x": case["x"].flip(1)}.values())
-    expect_close(
-        backwards, straight.flip(1), "the result for the tokens in reverse order, compared with the one before"
-    )
+    expect_close(backwards, straight.flip(1), "the result for x in reverse order (wanted: your result for x, reversed)")
 
 
 @einsumming.property("head i uses its own columns of w_q, w_k, w_v and its own rows of w_o", points=2)
@@ -2324,6 +2348,46 @@ def cuts_w_o_into_columns(x, w_q, w_k, w_v, w_o, num_heads):
     q = torch.einsum("btm,mhd->bhtd", x, w_q)
     k = torch.einsum("bsm,mhd->bhsd", x, w_k)
     v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@einsumming.misconception
+def merges_by_reshape(x, w_q, w_k, w_v, w_o, num_heads):
+    """You merge the heads with a reshape alone, which scrambles the tokens. The head axis has to stand beside the
+    d_k axis before the two become one.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return heads.reshape(x.shape) @ w_o.reshape(d_model, d_model)
+
+
+@einsumming.misconception
+def splits_by_reshape(x, w_q, w_k, w_v, w_o, num_heads):
+    """You cut the heads out with a reshape alone, so each head holds pieces of several tokens. First give each
+    token its heads, then exchange the time axis and the head axis.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bthd", x, w_q).reshape(len(x), num_heads, -1, d_k)
+    k = torch.einsum("bsm,mhd->bshd", x, w_k).reshape(len(x), num_heads, -1, d_k)
+    v = torch.einsum("bsm,mhd->bshd", x, w_v).reshape(len(x), num_heads, -1, d_k)
     scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
     heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
