@@ -87,7 +87,12 @@ class Subject:
             raise Failure(f"A tensor was expected, but a value of type {type(result).__name__} came back.")
         slope = None
         if result.requires_grad:
-            (slope,) = torch.autograd.grad(result[at].sum(), copies[wrt], allow_unused=True)
+            try:
+                (slope,) = torch.autograd.grad(result[at].sum(), copies[wrt], allow_unused=True)
+            except RuntimeError as error:  # say a tensor that was changed in place after autograd had saved it
+                reason = str(error).partition(".")[0].partition(":")[0]
+                self._note("gradient", "none")
+                raise Failure(f"The gradient of the result cannot be computed: {reason}.") from None
         return self._note("gradient", torch.zeros_like(copies[wrt]) if slope is None else slope.detach())
 
     def build(self, *args: Any) -> Built:
