@@ -186,6 +186,7 @@ def neighbour_links(stem: str) -> list[str]:
 def bootstrap_cell() -> NotebookNode:
     settings = course_settings()
     cell = nbformat.v4.new_code_cell(bootstrap_source(settings["repository"], settings["branch"]))
+    cell.metadata.update({"cellView": "form", "jupyter": {"source_hidden": True}})  # folded in Colab and JupyterLab
     return marked(cell, "bootstrap", locked=True)
 
 
