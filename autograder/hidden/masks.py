@@ -10,7 +10,7 @@ from course_lib.checking.inputs import normal, random_mask
 from course_lib.exercises import masks
 
 Hidden(
-    masks.padding,
+    masks.padding_mask,
     points=1,
     cases=[
         {"lengths": torch.tensor([1, 3, 2, 3]), "max_len": 3},
@@ -18,10 +18,10 @@ Hidden(
     ],
 )
 
-Hidden(masks.causal, points=1, cases=[{"n": 2}, {"n": 5}, {"n": 33}])
+Hidden(masks.causal_mask, points=1, cases=[{"n": 2}, {"n": 5}, {"n": 33}])
 
 Hidden(
-    masks.decoder,
+    masks.decoder_mask,
     points=1,
     cases=[
         {"lengths": torch.tensor([1, 4, 2]), "n": 4},
@@ -31,7 +31,7 @@ Hidden(
 )
 
 Hidden(
-    masks.cross,
+    masks.cross_mask,
     points=1,
     cases=[
         {"key_lengths": torch.tensor([4, 1, 3]), "query_len": 2, "key_len": 5},
@@ -40,7 +40,7 @@ Hidden(
 )
 
 Hidden(
-    masks.softmax,
+    masks.masked_softmax,
     points=2,
     cases=[
         {
@@ -48,7 +48,7 @@ Hidden(
             "mask": random_mask(2, 1, 4, 5, seed=52) & torch.tensor([1, 0, 1, 1]).bool()[:, None],
         },
         {
-            "scores": torch.tensor([[-800.0, -802.0, 1200.0, -800.5], [5.0, 6.0, 7.0, 8.0]]).double(),
+            "scores": torch.tensor([[-400.0, -402.0, 500.0, -400.5], [5.0, 6.0, 7.0, 8.0]]).double(),
             "mask": torch.tensor([[1, 1, 0, 1], [0, 0, 0, 0]]).bool(),
         },
         {
@@ -59,7 +59,7 @@ Hidden(
 )
 
 Hidden(
-    masks.attention,
+    masks.masked_attention,
     points=2,
     cases=[
         {
@@ -78,13 +78,13 @@ Hidden(
 )
 
 Hidden(
-    masks.additive,
+    masks.additive_mask,
     points=1,
     cases=[{"mask": reference.causal_mask(4)}, {"mask": random_mask(3, 2, 5, seed=61)}],
 )
 
 Hidden(
-    masks.window,
+    masks.window_mask,
     points=1,
     cases=[{"n": 6, "radius": 1}, {"n": 9, "radius": 3}, {"n": 5, "radius": 0}, {"n": 10, "radius": 4}],
 )
