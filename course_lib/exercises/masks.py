@@ -767,8 +767,8 @@ masked_softmax = Exercise(
             "mask": torch.tensor([[1, 1, 1, 0, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]]).bool()[:, None, :],
         },
         {
-            "scores": torch.tensor([[-300.0, 600.0, -301.0], [3.0, 2.0, 1.0], [990.0, 991.0, -1000.0]]).double(),
-            "mask": torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 0]]).bool(),
+            "scores": torch.tensor([[-300, 600, -301], [3, 2, 1], [990, 991, -999], [-500, -501, -499]]).double(),
+            "mask": torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 0], [1, 1, 1]]).bool(),
         },
     ],
     minutes=10,
