@@ -33,9 +33,9 @@ from course_lib.plotting import COLOURS, show_matrix, use_course_style
 use_course_style()
 
 
-def show_masks(named: dict[str, Tensor], **options) -> None:
+def show_masks(named: dict[str, Tensor], height: float = 2.6, **options) -> None:
     """Draw masks (or other matrices with values from 0 to 1) side by side."""
-    fig, axes = plt.subplots(1, len(named), figsize=(min(9, 2.6 * len(named) + 0.4), 2.6), squeeze=False)
+    fig, axes = plt.subplots(1, len(named), figsize=(min(9, 2.6 * len(named) + 0.4), height), squeeze=False)
     for ax, (title, matrix) in zip(axes[0], named.items()):
         show_matrix(matrix.float(), title, ax=ax, limits=(0, 1), **options)
     plt.show()
@@ -72,8 +72,8 @@ for pad_value in (0.0, 1.0, 5.0):
 # and $e^0 = 1$ is a perfectly good share of the attention. Ignoring the padded *outputs* later does not help
 # either: the harm is in the real ones.
 #
-# The cure: padded places must not be looked at. For that we have to know where they are. A sentence is described by its
-# length. Position $j$ (counted from 0) of sentence $b$ is real if
+# The cure: padded places must not be looked at. For that we have to know where they are. A sentence is described by
+# its length. Position $j$ (counted from 0) of sentence $b$ is real if
 #
 # $$\mathrm{real}_{b j} \;=\; \big(\, j < \mathrm{length}_b \,\big)$$
 #
@@ -114,13 +114,14 @@ show_masks(
 # %% [markdown]
 # One row a sentence, yellow (1) where a token is real.
 #
-# > **Trap.** Do not find the padding by looking for zeros in the *embedded* input. As soon as something is added to it
-# > (positions, in the next notebook) nothing is zero any more and the mask silently allows everything. Lengths, or
+# > **Trap.** Do not find the padding by looking for zeros in the *embedded* input. As soon as something is added to
+# > it (positions, in the next notebook) nothing is zero any more and the mask silently allows everything. Lengths, or
 # > token ids, know better.
 #
 # ### From tokens to pairs: two designs
 #
-# Attention needs a truth value for each *pair*: may query $i$ look at key $j$? With 4 real tokens of 8 there are two ways:
+# Attention needs a truth value for each *pair*: may query $i$ look at key $j$? With 4 real tokens of 8 there are two
+# ways:
 #
 # - **(a)** allow the pair only if both are real: hide the rows *and* the columns of the padding;
 # - **(b)** allow it if the key is real: hide only columns.
@@ -143,22 +144,24 @@ for name, mask in {"(a)": design_a, "(b)": design_b}.items():
     loss = output[:4].sum()  # only the real rows count
     (slope,) = torch.autograd.grad(loss, v)
     nan_rows = output.isnan().any(dim=-1).sum().item()
+    nan_slopes = slope.isnan().sum().item()
     print(
-        f"{name}: {nan_rows} of 8 output rows are NaN; loss {loss.item():.3f}; d loss / d v has {slope.isnan().sum()} NaN of 24"
+        f"{name}: {nan_rows} of 8 output rows are NaN; loss {loss.item():.3f}; {nan_slopes} of 24 slopes of v are NaN"
     )
 
 # %% [markdown]
 # Look at the last number. The loss uses real rows only and is a fine number. Yet with (a) *every* entry of the
-# gradient of $v$ is NaN: it contains $0 \cdot \mathrm{NaN}$, and that is NaN. One optimiser step, and the model is gone.
+# gradient of $v$ is NaN: it contains $0 \cdot \mathrm{NaN}$, and that is NaN. One optimiser step, and the model is
+# gone.
 #
-# So everybody uses **(b)**: hide keys, never queries. What a padded query computes is rubbish, but nobody
+# So **(b)** is what is used: hide keys, never queries. What a padded query computes is rubbish, but nobody
 # looks at it (its column is hidden in the next layer, its loss is left out), so it may be rubbish.
 
 # %% [markdown]
 # ## 2 · A softmax that obeys
 #
-# How do you take a key out of a softmax? Setting its *weight* to 0 afterwards is too late, as it has already taken part
-# in the sum below the fraction:
+# How do you take a key out of a softmax? Setting its *weight* to 0 afterwards is too late, as it has already taken
+# part in the sum below the fraction:
 
 # %%
 scores = torch.tensor([1.0, 2.0, 0.5])
@@ -174,7 +177,8 @@ print("masked before the softmax:", in_time.numpy().round(3), " sum", round(in_t
 # $$w_{ij} \;=\; \frac{m_{ij}\, e^{s_{ij}}}{\sum_{l} m_{il}\, e^{s_{il}}}
 # \qquad\text{with } m_{ij} = 1 \text{ where allowed, } 0 \text{ where hidden;}\qquad e^{-\infty} = 0 .$$
 #
-# `scores.masked_fill(x, value)` fills where `x` is **True**. Our masks are True where attention is *allowed*. Mind the `~`.
+# `scores.masked_fill(x, value)` fills where `x` is **True**. Our masks are True where attention is *allowed*. Mind
+# the `~`.
 #
 # What if a row hides everything? (A sentence of length 0, a left-padded batch, a badly combined mask.) Real code
 # gives three different answers:
@@ -196,9 +200,10 @@ for name, weights in variants.items():
 #
 # {{exercise masked_softmax}}
 #
-# Three things to get right: hidden keys have weight 0 and the others sum to 1; a row without any allowed key is all 0;
-# and the gradient is finite even if such a row exists. For the last one, make new tensors instead of writing into old
-# ones: autograd still needs the old values. Scores may be large (1000), so do not call `exp` yourself without care.
+# Three things to get right: hidden keys have weight 0 and the others sum to 1; a row without any allowed key is all
+# 0; and the gradient is finite even if such a row exists. For the last one, make new tensors instead of writing into
+# old ones: autograd still needs the old values. Scores may be large (1000), so do not call `exp` yourself without
+# care.
 
 
 # %% exercise masked_softmax
@@ -237,9 +242,9 @@ show_masks({"the mask": mask, "masked_softmax(scores, mask)": reference.masked_s
 #
 # {{exercise masked_attention}}
 #
-# Use your `masked_softmax`, or `reference.masked_softmax` if yours is not finished. The scale is still there: code
-# that adds a mask and loses the $\sqrt{d_k}$ on the way is easy to find in public. If you are stuck, run
-# `hint("masked_attention")` in a new cell.
+# Use your `masked_softmax`, or `reference.masked_softmax` if yours is not finished. The scale is still there,
+# and easily lost on the way. If you are stuck, run `hint("masked_attention")` in a new cell. After a real attempt
+# `solution("masked_attention")` opens too.
 
 
 # %% exercise masked_attention
@@ -314,14 +319,19 @@ def careless(x: Tensor) -> Tensor:
 
 
 names = ["a0", "a1", "a2", "b0", "b1", "b2"]
+kept, flattened = reference.leak_map(right_shape, batch), reference.leak_map(careless, batch)
 show_masks(
-    {"batch axis kept": reference.leak_map(right_shape, batch) > 0, "batch axis flattened": reference.leak_map(careless, batch) > 0},
-    rows="output", columns="input", row_names=names, column_names=names,
-)  # fmt: skip
+    {"batch axis kept": kept > 0, "batch axis flattened": flattened > 0},
+    rows="output",
+    columns="input",
+    row_names=names,
+    column_names=names,
+)
 
 # %% [markdown]
 # Left: sentence a and sentence b are strangers. Right: every token of a depends on every token of b. Both versions
-# run, and their outputs have the same shape. Keep this instrument in mind: the **leak map** finds what no shape check finds.
+# run, and their outputs have the same shape. Keep this instrument in mind: the **leak map** finds what no shape check
+# finds.
 #
 # ## 4 · The future
 #
@@ -357,8 +367,9 @@ print(f"{'product':26s} = {math.prod(factors.values()):.4f}  sum {sum(map(math.l
 # | may see | SOS | SOS how | SOS how are | SOS how are you |
 #
 # All four predictions are made at once, in one pass. That is what makes training fast. But then the position that has
-# to predict "are" must not see the input "are", which stands one place to its right. Otherwise it copies the
-# answer. Nothing to the right may be seen; the position itself may, since its own input is already known when it predicts the next:
+# to predict "are" must not see the input "are", which stands one place to its right. Otherwise it copies the answer.
+# Nothing to the right may be seen; the position itself may, since its own input is already known when it predicts the
+# next:
 #
 # $$\mathrm{allowed}_{ij} \;=\; \big(\, j \le i \,\big)$$
 #
@@ -385,12 +396,13 @@ show_masks({"causal_mask(4)": reference.causal_mask(4)}, row_names=words, column
 
 # %% [markdown]
 # Row 0 is `1 0 0 0`: the first position sees itself, and only itself. The hidden part is the triangle *above* the
-# diagonal. (In words people say "hide the upper triangle" and "keep the lower triangle", and half of all bugs come from
-# mixing the two.)
+# diagonal. (In words people say "hide the upper triangle" and "keep the lower triangle", and it is easy to mix the
+# two up.)
 #
 # ### Four words by hand
 #
-# Let us follow numbers through. Four words, each a vector of 3 numbers; $W_Q = W_V = I$, so $Q = V = X$, and $W_K$ is not.
+# Let us follow numbers through. Four words, each a vector of 3 numbers; $W_Q = W_V = I$, so $Q = V = X$, and $W_K$ is
+# not.
 
 # %%
 words = ["I", "like", "learning", "programming"]
@@ -411,22 +423,27 @@ for name, matrix in {
     print(f"{name}\n{matrix.numpy().round(4)}\n")
 
 # %%
-show_masks({"scores Q Kᵀ / √3": scaled, "weights after the causal mask": weights}, row_names=words, column_names=words)
+show_masks(
+    {"scores Q Kᵀ / √3": scaled, "weights after the causal mask": weights},
+    height=3.4,
+    row_names=words,
+    column_names=words,
+)
 
 # %% [markdown]
-# Check some of it with a pencil. $K_{00} = 0.5 \cdot 0.5 + 0.1 \cdot 0.2 + 0.3 \cdot 0.3 = 0.36$. The second row of weights
-# has two scores, 0.3395 and 0.7015, so its first weight is $1 / (1 + e^{0.7015 - 0.3395}) = 0.4105$. The first output is
-# the first word itself: it sees nothing else.
+# Check some of it with a pencil. $K_{00} = 0.5 \cdot 0.5 + 0.1 \cdot 0.2 + 0.3 \cdot 0.3 = 0.36$. The second row of
+# weights has two scores, 0.3395 and 0.7015, so its first weight is $1 / (1 + e^{0.7015 - 0.3395}) = 0.4105$. The
+# first output is the first word itself: it sees nothing else.
 #
-# **Spot the mistake.** A text computes the softmax of the scores 0.1934, 0.3574, 0.3146, 0.3551 as 0.25, 0.298, 0.236, 0.216.
-# They sum to 1. How do you see without a calculator that this is wrong?
+# **Spot the mistake.** A text computes the softmax of the scores 0.1934, 0.3574, 0.3146, 0.3551 as 0.25, 0.298,
+# 0.236, 0.216. They sum to 1. How do you see without a calculator that this is wrong?
 #
 # <details><summary>Answer</summary>
 #
-# The exponential keeps the order: a higher score means a higher weight. The fourth score is the second highest, yet it has
-# the lowest weight, and the lowest score has the second highest weight. The right weights are 0.2231, 0.2628, 0.2518, 0.2622.
-# "Same order as the scores" is a check you can do on any attention row. So is "each output lies between the smallest
-# and the largest value of the allowed rows of $V$".
+# The exponential keeps the order: a higher score means a higher weight. The fourth score is the second highest, yet
+# it has the lowest weight, and the lowest score has the second highest weight. The right weights are 0.2231, 0.2628,
+# 0.2518, 0.2622. "Same order as the scores" is a check you can do on any attention row. So is "each output lies
+# between the smallest and the largest value of the allowed rows of $V$".
 #
 # </details>
 
@@ -448,38 +465,24 @@ tried = {
     "wrong: tril(1)": torch.ones(5, 5).tril(1).bool(),
     "wrong: no mask": torch.ones(5, 5).bool(),
 }
-fig, axes = plt.subplots(1, 4, figsize=(9, 2.7), sharey=True)
+fig, axes = plt.subplots(1, 4, figsize=(9, 2.6), sharey=True)
 for ax, (name, mask) in zip(axes, tried.items()):
-    leaks = reference.leak_map(lambda x: self_attention(x, mask), x)
-    show_matrix(
-        leaks / leaks.max(),
-        name,
-        ax=ax,
-        rows="output" if ax is axes[0] else "",
-        columns="input",
-        limits=(0, 1),
-        numbers=False,
-    )
-    ax.plot([0.5, 4.5, 4.5], [-0.5, -0.5, 3.5], color="none")
-    future = (leaks > 0).triu(1).sum().item()
-    ax.text(
-        0.5,
-        -0.42,
-        f"{future} leaks from the future",
-        transform=ax.transAxes,
-        ha="center",
-        color=COLOURS[1] if future else COLOURS[0],
-    )
+    leaks = reference.leak_map(lambda x, mask=mask: self_attention(x, mask), x)
+    count = int((leaks > 0).triu(1).sum())
+    title = f"{name}\n{count} leaks from the future"
+    show_matrix(leaks / leaks.max(), title, ax=ax, rows="", columns="input", limits=(0, 1), numbers=False)
+axes[0].set_ylabel("output")
 plt.show()
 
 # %% [markdown]
 # Dark blue is exactly 0. Above the diagonal nothing may glow. The third one, off by one, is the meanest: it
-# leaks precisely the token that has to be predicted.
+# leaks precisely the token that has to be predicted. (The diagonal glows in any case, even where a mask hides it: an
+# input also reaches its own output as the *query*.)
 #
 # ### What a leak does to training
 #
-# Let us train a tiny model on **random** tokens, 10 kinds, drawn anew for each batch. There is nothing to learn: the best honest
-# loss is $\ln 10 = 2.303$. One model has the causal mask, the other has none.
+# Let us train a tiny model on **random** tokens, 10 kinds, drawn anew for each batch. There is nothing to learn: the
+# best honest loss is $\ln 10 = 2.303$. One model has the causal mask, the other has none.
 
 # %%
 VOCAB, LENGTH, D = 10, 8, 32
@@ -549,30 +552,31 @@ with torch.no_grad():
 
 # %% [markdown]
 # The model without a mask gets random tokens right almost perfectly. It has learned to copy from one place to the
-# right. Only the *last* target is in nobody's input, and there it does not beat $\ln 10$. And when it has to generate,
-# the place to the right does not exist yet (third line): it is far worse than guessing.
+# right. Only the *last* target is in nobody's input, and there it does not beat $\ln 10$. And when it has to
+# generate, the place to the right does not exist yet (third line): it is far worse than guessing.
 #
 # So the mask is there to make training the same situation as generating, left to right. And remember the
 # symptom: **a loss that falls to nearly 0 is no triumph; look for the leak**. Training on random tokens is a good
 # test of any model: it must not get below $\ln V$.
 #
-# **In your own words** (2 points, marked by hand). A friend shows you a decoder with a training loss of 0.003 and asks
-# why its generated texts are nonsense. What do you ask to see first, and why can one wrong mask explain both?
+# **In your own words** (2 points, marked by hand). A friend shows you a decoder with a training loss of 0.003 and
+# asks why its generated texts are nonsense. What do you ask to see first, and why can one wrong mask explain both?
 
 # %% answer why_low_loss 2 [markdown]
 # ### BEGIN SOLUTION
-# I ask to see the causal mask (or a leak map: the gradient of each output with respect to each input). Without a causal mask,
-# or with one that is inverted or off by one, a position sees in its input the very token it has to predict. It learns to copy
-# it, so the training loss falls to nearly 0. In generation that token does not exist yet, and the model has never learned to
-# predict it from the past, so the text is nonsense.
+# I ask to see the causal mask (or a leak map: the gradient of each output with respect to each input). Without a
+# causal mask, or with one that is inverted or off by one, a position sees in its input the very token it has to
+# predict. It learns to copy it, so the training loss falls to nearly 0. In generation that token does not exist yet,
+# and the model has never learned to predict it from the past, so the text is nonsense.
 # ### END SOLUTION
 
 # %% [markdown]
 # ### Why the encoder has no causal mask
 #
-# The encoder reads a source that is completely known before anything is generated. Nobody asks it to predict its own next
-# word, so nothing can be given away. With a causal mask it would still run, but the first word would be encoded without
-# knowing the rest of its sentence: a loss of information, for no gain. The encoder gets the padding mask alone.
+# The encoder reads a source that is completely known before anything is generated. Nobody asks it to predict its own
+# next word, so nothing can be given away. With a causal mask it would still run, but the first word would be encoded
+# without knowing the rest of its sentence: a loss of information, for no gain. The encoder gets the padding mask
+# alone.
 #
 # ## 5 · The decoder needs both
 #
@@ -580,8 +584,8 @@ with torch.no_grad():
 #
 # $$\mathrm{allowed}_{bij} \;=\; \big(\, j < \mathrm{length}_b \,\big) \;\wedge\; \big(\, j \le i \,\big)$$
 #
-# Two masks, two shapes: `(batch, key)` and `(query, key)`. Broadcasting lines shapes up from the *right*, so the first one
-# needs an axis of length 1 in the place of the queries.
+# Two masks, two shapes: `(batch, key)` and `(query, key)`. Broadcasting lines shapes up from the *right*, so the
+# first one needs an axis of length 1 in the place of the queries.
 #
 # {{exercise decoder_mask}}
 #
@@ -612,9 +616,10 @@ three = reference.decoder_mask(torch.tensor([6, 4, 2]), 6)
 show_masks({f"sentence {b}: length {length}": three[b] for b, length in enumerate((6, 4, 2))})
 
 # %% [markdown]
-# Look closely: in the rows of *real* queries the padding mask changes nothing. With the padding on the right, everything
-# left of a real query is real. So is the padding mask superfluous here? Only as long as the padding stays on the right. Generation with a batch
-# often pads on the **left**, so that all sentences end at the same place. Then causal alone is not enough:
+# Look closely: in the rows of *real* queries the padding mask changes nothing. With the padding on the right,
+# everything left of a real query is real. So is the padding mask superfluous here? Only as long as the padding stays
+# on the right. Generation with a batch often pads on the **left**, so that all sentences end at the same place. Then
+# causal alone is not enough:
 
 # %%
 torch.manual_seed(5)
@@ -632,8 +637,8 @@ for name, result in {
     print(f"{name:34s} real outputs differ from the unpadded sentence by {(result - alone).abs().max().item():.2f}")
 
 # %% [markdown]
-# Note also that with left padding the first queries have an empty row even with design (b): the first pad sees only itself, and it is hidden.
-# That is where `masked_softmax` earns its zeros.
+# Note also that with left padding the first queries have an empty row even with design (b): the first pad sees only
+# itself, and it is hidden. That is where `masked_softmax` earns its zeros.
 #
 # ### The loss on padded targets
 #
@@ -656,12 +661,12 @@ print("nothing but padding:     ", F.cross_entropy(logits[4:], targets[4:], igno
 #
 # ## 6 · Cross-attention
 #
-# When the decoder looks at the source, queries come from the target and keys from the source. Say that the source is audio:
-# 600 frames of a recording, padded to 800, and the target has 8 tokens. The last 200 frames must be hidden from every query. There is no
-# causal mask: the recording is complete before the first word is written down. And the padding of the *target* is
-# on the query side, so it does not matter.
+# When the decoder looks at the source, queries come from the target and keys from the source. Say that the source is
+# audio: 600 frames of a recording, padded to 800, and the target has 8 tokens. The last 200 frames must be hidden
+# from every query. There is no causal mask: the recording is complete before the first word is written down. And the
+# padding of the *target* is on the query side, so it does not matter.
 #
-# $$\mathrm{allowed}_{bij} \;=\; \big(\, j < \mathrm{key\_length}_b \,\big)$$
+# $$\mathrm{allowed}_{bij} \;=\; \big(\, j < \ell_b \,\big) \qquad \text{where } \ell_b \text{ is the real length of source } b$$
 #
 # {{exercise cross_mask}}
 
@@ -697,7 +702,8 @@ for ax, mask, frames in zip(axes, audio, (600, 800)):
 plt.show()
 
 # %% [markdown]
-# Vertical edges only. If you see a staircase in a cross mask, somebody has put a causal mask where it does not belong.
+# Vertical edges only. If you see a staircase in a cross mask, somebody has put a causal mask where it does not
+# belong.
 #
 # The three masks of a Transformer, then:
 #
@@ -718,8 +724,8 @@ plt.show()
 # | `nn.TransformerEncoderLayer` and its relatives | `src_mask`, `src_key_padding_mask`, … | **hidden** |
 # | `Tensor.masked_fill` | `mask` | is filled, so **hidden** |
 #
-# Conversion is one sign: `~mask`. Forgetting it raises no error. **Bug hunt**: four calls, each meant to be causal. Which are
-# right? Decide from the code, then look at the leak maps.
+# Conversion is one sign: `~mask`. Forgetting it raises no error. **Bug hunt**: four calls, each meant to be causal.
+# Which are right? Decide from the code, then look at the leak maps.
 
 # %%
 torch.manual_seed(7)
@@ -733,35 +739,32 @@ calls = {
 }
 
 # %%
-fig, axes = plt.subplots(1, 4, figsize=(9, 2.5), sharey=True)
+fig, axes = plt.subplots(1, 4, figsize=(9, 2.6), sharey=True)
 for ax, (name, call) in zip(axes, calls.items()):
     leaks = reference.leak_map(call, x)
-    show_matrix(
-        (leaks.nan_to_num() > 0).float(),
-        name,
-        ax=ax,
-        rows="output" if ax is axes[0] else "",
-        columns="input",
-        limits=(0, 1),
-        numbers=False,
-    )
-    for i in leaks.isnan().any(dim=-1).nonzero().flatten().tolist():
-        ax.text(2, i, "NaN", ha="center", va="center", color="white")
+    nan_rows = int(call(x).isnan().any(dim=-1).sum())
+    title = f"{name}\n{nan_rows} output rows are NaN"
+    show_matrix((leaks > 0).float(), title, ax=ax, rows="", columns="input", limits=(0, 1), numbers=False)
+    if leaks.isnan().all():
+        ax.text(2, 2, "every gradient is NaN", ha="center", va="center", color="white")
+axes[0].set_ylabel("output")
 plt.show()
 
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# A and D are right. B and C have the polarity wrong: each row sees its future and not its past. The last row has no
-# future and so no key at all. There `scaled_dot_product_attention` gives zeros here, and `nn.MultiheadAttention` gives NaN. (Through
-# C's own projections a NaN row can spoil gradients elsewhere, just as in design (a).)
+# A and D are right. B and C have the polarity wrong: a row sees its future and not its past (what glows on the
+# diagonal of B is the query). The last row has no future, and so no key at all. There `scaled_dot_product_attention`
+# gives zeros in this version of torch. `nn.MultiheadAttention` gives NaN, in one row of five, and on the way back
+# that NaN spoils every gradient, as it did in design (a).
 #
 # </details>
 #
 # Three more traps of the same kind:
 #
 # 1. **The fourth argument.** `multi_head(x, x, x, m)` does not mean `attn_mask=m`. The fourth parameter is
-#    `key_padding_mask`, of shape `(batch, key)`. If batch and length happen to be equal, nothing complains:
+#    `key_padding_mask`, of shape `(batch, key)`. If batch and length differ, torch refuses it. If they
+#    happen to be equal, nothing complains:
 
 # %%
 torch.manual_seed(8)
@@ -773,21 +776,34 @@ show_masks({"by name: attn_mask=…": right_weights[0], "by position: fourth arg
 print("largest difference of the outputs:", round((wrong_output - right_output).abs().max().item(), 2))
 
 # %% [markdown]
-# On the right all queries of sentence 0 look at key 0 alone: row 0 of the causal mask was taken for its *padding*. Pass
-# masks by name.
+# On the right all queries of sentence 0 look at key 0 alone: row 0 of the causal mask was taken for its *padding*.
+# Pass masks by name.
 #
-# 2. **The axis of the heads.** With heads, scores are `(batch, head, query, key)`. A mask `(batch, query, key)` does not
-#    line up with that, and when `batch` equals the number of heads it *silently* means something else. It needs an axis for the heads: `mask[:, None]`.
-# 3. **`~` on whole numbers.** Keep masks boolean. With 0 and 1 as integers `~` flips bits, and both results count as True:
+# 2. **The axis of the heads.** With heads, scores are `(batch, head, query, key)`. A mask `(batch, query, key)` does
+#    not line up with that: it needs an axis for the heads, `mask[:, None]`. Without it you get an error, unless
+#    `batch` happens to equal the number of heads. Then it *silently* means something else: head $h$ of every sentence
+#    gets the mask of sentence $h$.
+
+# %%
+torch.manual_seed(10)
+mask = reference.decoder_mask(torch.tensor([6, 4, 2]), 6)  # (batch 3, query 6, key 6)
+q, k, v = (torch.randn(3, 2, 6, 4) for _ in range(3))  # (batch 3, head 2, time 6, d_k 4)
+try:
+    reference.masked_attention(q, k, v, mask)
+except ValueError as error:
+    print("2 heads:", error)
+q, k, v = (torch.randn(3, 3, 6, 4) for _ in range(3))  # 3 heads, and a batch of 3
+wrong, right = reference.masked_attention(q, k, v, mask)[0], reference.masked_attention(q, k, v, mask[:, None])[0]
+print("3 heads: no error, and outputs that differ by", round((wrong - right).abs().max().item(), 2))
+
+# %% [markdown]
+# 3. **`~` on whole numbers.** Keep masks boolean. With 0 and 1 as integers `~` flips bits, and both results count as
+#    True:
 
 # %%
 as_integers = torch.tensor([1, 0])
 print("~ of integers:", (~as_integers).tolist(), "→ as truth values", (~as_integers).bool().tolist())
 print("~ of booleans:", (~as_integers.bool()).tolist())
-try:
-    reference.masked_attention(*(torch.randn(2, 3, 4, 5) for _ in range(3)), three[:2, :4, :4])
-except ValueError as error:
-    print(error)
 
 # %% [markdown]
 # ## 8 · Masks to be added
@@ -795,9 +811,11 @@ except ValueError as error:
 # Formulas, papers and much fast code write the mask as a matrix of numbers that is *added* to the scores:
 #
 # $$\mathrm{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}} + M\right) V
-# \qquad M_{ij} = \begin{cases} 0 & \text{allowed} \\ -\infty & \text{hidden} \end{cases}
-# \qquad \text{causal, } n = 4:\;
-# M = \begin{pmatrix} 0 & -\infty & -\infty & -\infty \\ 0 & 0 & -\infty & -\infty \\ 0 & 0 & 0 & -\infty \\ 0 & 0 & 0 & 0 \end{pmatrix}$$
+# \qquad M_{ij} = \begin{cases} 0 & \text{allowed} \\ -\infty & \text{hidden} \end{cases}$$
+#
+# $$\text{causal, } n = 4:\qquad
+# M = \begin{pmatrix} 0 & -\infty & -\infty & -\infty \\ 0 & 0 & -\infty & -\infty \\
+# 0 & 0 & 0 & -\infty \\ 0 & 0 & 0 & 0 \end{pmatrix}$$
 #
 # It says the same as filling: $s + 0 = s$, and $s + (-\infty) = -\infty$. A float mask is read this way by both
 # `scaled_dot_product_attention` and `nn.MultiheadAttention`: here the two agree.
@@ -830,26 +848,33 @@ check(additive_mask)
 
 # %%
 row = torch.tensor([2.0, 1.0, 3.0])
-print(f"{'fill':>10}   {'two of three hidden':24} {'all hidden':24} float16")
-for fill in (-math.inf, -1e9, -1e4, -10.0):
-    one = row.masked_fill(torch.tensor([False, True, True]), fill).softmax(dim=-1)
-    none = row.masked_fill(torch.tensor([True, True, True]), fill).softmax(dim=-1)
+
+
+def filled(row: Tensor, hidden: list[bool], fill: float) -> str:
+    """The softmax of the row with the hidden scores filled, as text; or the error."""
     try:
-        half = row.half().masked_fill(torch.tensor([False, True, True]), fill).softmax(dim=-1).tolist()
+        weights = row.masked_fill(torch.tensor(hidden), fill).softmax(dim=-1)
     except RuntimeError as error:
-        half = str(error)
-    print(f"{fill:>10g}   {one.numpy().round(5)!s:24} {none.numpy().round(3)!s:24} {half}")
+        return f"error: {error}"
+    return " ".join(f"{w:.6f}" for w in weights.tolist())
+
+
+print(f"{'fill':>8}   {'last two hidden':29}{'all hidden':29}last two hidden, float16")
+for fill in (-math.inf, -1e9, -1e4, -10.0):
+    ordinary, empty = filled(row, [False, True, True], fill), filled(row, [True, True, True], fill)
+    print(f"{fill:>8g}   {ordinary:29}{empty:29}{filled(row.half(), [False, True, True], fill)}")
 
 # %% [markdown]
 # - $-\infty$: exact, works in every precision, NaN in an empty row.
-# - $-10^9$: exact in float32, uniform in an empty row, **an error in float16**. A reason why BERT's code used $-10000$.
-# - $-10^4$: works everywhere, as long as scores stay well below it.
-# - $-10$: visibly not zero.
+# - $-10^9$: exact in float32, uniform in an empty row, **an error in float16**. A reason why BERT's code used
+#   $-10000$.
+# - $-10^4$, the number in BERT's code: works in float16 too, as long as scores stay well below it in size.
+# - $-10$: not zero.
 #
 # ## 9 · Windows, and masks of your own
 #
 # Any rule for who sees whom is a mask. A common one for long sequences is **local attention**: look only $r$ steps to
-# both sides. The number of allowed pairs then grows with $n \cdot (2r + 1)$ instead of $n^2$.
+# both sides. The number of allowed pairs is then at most $n \cdot (2r + 1)$ instead of $n^2$.
 #
 # $$\mathrm{allowed}_{ij} \;=\; \big(\, |i - j| \le r \,\big)$$
 #
@@ -873,8 +898,8 @@ def window_mask(n: int, radius: int) -> Tensor:
 check(window_mask)
 
 # %% [markdown]
-# Is a position cut off from everything far away, then? Not if there are several layers. Each layer reaches $r$ steps further.
-# The leak map shows it, for radius 1:
+# Is a position cut off from everything far away, then? Not if there are several layers. Each layer reaches $r$ steps
+# further. The leak map shows it, for radius 1:
 
 # %%
 torch.manual_seed(9)
@@ -882,25 +907,32 @@ x = torch.randn(9, 4)
 narrow = reference.window_mask(9, 1)
 
 
-def stack(x: Tensor, depth: int) -> Tensor:
+def stack(x: Tensor, mask: Tensor, depth: int) -> Tensor:
+    """Several layers of attention, one after the other."""
     for _ in range(depth):
-        x = self_attention(x, narrow)
+        x = self_attention(x, mask)
     return x
 
 
-show_masks(
-    {f"{depth} layer{'s' if depth > 1 else ''}": reference.leak_map(lambda x: stack(x, depth), x) > 0 for depth in (1, 2, 4)},
-    rows="output", columns="input", numbers=False,
-)  # fmt: skip
+reach = {}
+for depth in (1, 2, 4):
+    leaks = reference.leak_map(lambda x, depth=depth: stack(x, narrow, depth), x)
+    reach[f"layers: {depth}"] = leaks > 0
+show_masks(reach, rows="output", columns="input", numbers=False)
+
+through_three = reference.leak_map(lambda x: stack(x, reference.causal_mask(9), 3), x)
+print("causal, three layers: leaks from the future:", int((through_three > 0).triu(1).sum()))
 both = reference.window_mask(9, 2) & reference.causal_mask(9)
 print("masks combine with &: window of 2 and causal, row 6 =", both[6].int().tolist())
+print("pairs at n = 1000: all", 1000**2, "· window of 2:", reference.window_mask(1000, 2).sum().item())
 
 # %% [markdown]
-# The same argument holds for the causal mask: through any number of layers nothing comes back from the future, because every
-# single step only leads to the left.
+# With the causal mask nothing comes back from the future through any number of layers, because every single step
+# only leads to the left.
 #
-# > **A word with two meanings.** BERT's "masked language model" hides *tokens*: some inputs are replaced by a token `[MASK]` and have
-# > to be guessed. Nothing is hidden from attention there; every position sees both sides. It is a training task, not an attention mask.
+# > **A word with two meanings.** BERT's "masked language model" hides *tokens*: some inputs are replaced by a token
+# > `[MASK]` and have to be guessed. Nothing is hidden from attention there; every position sees both sides. It is a
+# > training task, not an attention mask.
 #
 # ## What you can do now
 #
@@ -910,6 +942,7 @@ print("masks combine with &: window of 2 and causal, row 6 =", both[6].int().tol
 # - convert between the two polarities and the additive form, and choose the fill value;
 # - find a leak: with a leak map, or by training on random tokens.
 #
-# **To read on.** Vaswani et al. (2017), *Attention Is All You Need*, section 3.2.3, on the masks of the decoder. Devlin et al. (2018),
+# **To read on.** Vaswani et al. (2017), *Attention Is All You Need*, section 3.2.3, on the masks of the decoder.
+# Devlin et al. (2018),
 # *BERT*, for the other meaning of the word. Child et al. (2019), *Generating Long Sequences with Sparse Transformers*, and Beltagy
 # et al. (2020), *Longformer*, for windows and other patterns.
