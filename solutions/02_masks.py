@@ -666,7 +666,8 @@ print("nothing but padding:     ", F.cross_entropy(logits[4:], targets[4:], igno
 # from every query. There is no causal mask: the recording is complete before the first word is written down. And the
 # padding of the *target* is on the query side, so it does not matter.
 #
-# $$\mathrm{allowed}_{bij} \;=\; \big(\, j < \ell_b \,\big) \qquad \text{where } \ell_b \text{ is the real length of source } b$$
+# $$\mathrm{allowed}_{bij} \;=\; \big(\, j < \ell_b \,\big)
+# \qquad \text{where } \ell_b \text{ is the real length of source } b$$
 #
 # {{exercise cross_mask}}
 
@@ -743,7 +744,7 @@ fig, axes = plt.subplots(1, 4, figsize=(9, 2.6), sharey=True)
 for ax, (name, call) in zip(axes, calls.items()):
     leaks = reference.leak_map(call, x)
     nan_rows = int(call(x).isnan().any(dim=-1).sum())
-    title = f"{name}\n{nan_rows} output rows are NaN"
+    title = f"{name}\nNaN output rows: {nan_rows}"
     show_matrix((leaks > 0).float(), title, ax=ax, rows="", columns="input", limits=(0, 1), numbers=False)
     if leaks.isnan().all():
         ax.text(2, 2, "every gradient is NaN", ha="center", va="center", color="white")
@@ -866,8 +867,7 @@ for fill in (-math.inf, -1e9, -1e4, -10.0):
 
 # %% [markdown]
 # - $-\infty$: exact, works in every precision, NaN in an empty row.
-# - $-10^9$: exact in float32, uniform in an empty row, **an error in float16**. A reason why BERT's code used
-#   $-10000$.
+# - $-10^9$: exact in float32, uniform in an empty row, **an error in float16**.
 # - $-10^4$, the number in BERT's code: works in float16 too, as long as scores stay well below it in size.
 # - $-10$: not zero.
 #
@@ -943,6 +943,5 @@ print("pairs at n = 1000: all", 1000**2, "· window of 2:", reference.window_mas
 # - find a leak: with a leak map, or by training on random tokens.
 #
 # **To read on.** Vaswani et al. (2017), *Attention Is All You Need*, section 3.2.3, on the masks of the decoder.
-# Devlin et al. (2018),
-# *BERT*, for the other meaning of the word. Child et al. (2019), *Generating Long Sequences with Sparse Transformers*, and Beltagy
-# et al. (2020), *Longformer*, for windows and other patterns.
+# Devlin et al. (2018), *BERT*, for the other meaning of the word. Child et al. (2019), *Generating Long Sequences with
+# Sparse Transformers*, and Beltagy et al. (2020), *Longformer*, for windows and other patterns.

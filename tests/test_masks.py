@@ -292,3 +292,19 @@ def test_window_through_triangles():
 
     assert mistake("window_mask", answer) == "stops_one_short"
     assert mistake("window_mask", lambda n, radius: torch.ones(n, n).tril(radius)) == "past_without_limit"
+
+
+def test_a_wrong_mask_is_named_in_any_shape_that_broadcasts():
+    def answer(key_lengths, query_len, key_len):
+        return ~masks.padding_mask(key_lengths, key_len)[:, None, None, :]
+
+    assert mistake("cross_mask", answer) == "true_on_the_source_padding"
+    assert mistake("decoder_mask", lambda lengths, n: torch.ones(n, n).tril()) == "forgets_the_padding"
+
+
+def test_an_error_message_alone_accuses_nobody_of_two_mistakes():
+    def answer(lengths, max_len):
+        return torch.ones(max_len, max_len) + torch.ones(len(lengths) + 7)
+
+    report = check("padding_mask", answer)
+    assert report.outcome == "raised" and report.misconception is None
