@@ -43,10 +43,7 @@ def batch_matmul(a: Tensor, b: Tensor) -> Tensor:
 
     a: (batch, n, k); b: (batch, k, m). Returns: (batch, n, m); example s is a[s] @ b[s].
     """
-    left = a.unsqueeze(3)  # (batch, n, k, 1)
-    right = b.unsqueeze(1)  # (batch, 1, k, m)
-    products = left * right  # (batch, n, k, m)
-    return products.sum(dim=2)  # (batch, n, m), which is what a @ b and torch.bmm(a, b) give
+    return a @ b  # (batch, n, m), as torch.bmm(a, b)
 
 
 def pad_batch(sequences: Sequence[Tensor], pad_id: int, max_len: int | None = None) -> tuple[Tensor, Tensor]:

@@ -44,7 +44,7 @@ Hidden(
     points=1,
     cases=[
         {
-            "sequences": [torch.tensor([7, 3]), torch.tensor([3, 8, 3, 6, 7]), torch.tensor([4])],
+            "sequences": [torch.tensor([7, 3]), torch.tensor([3, 8, 3, 6, 7, 5]), torch.tensor([4])],
             "pad_id": 3,
             "max_len": None,
         },

@@ -345,6 +345,33 @@ def normalises_twice(x, dim):
 
 
 @softmax.misconception
+def takes_what_max_returns(x, dim):
+    """x.max(dim) returns two tensors, the largest numbers and their places. Take the values, or use x.amax."""
+    largest = x.max(dim=dim, keepdim=True)
+    exponentials = torch.exp(x - largest)
+    total = exponentials.sum(dim=dim, keepdim=True)
+    return exponentials / total
+
+
+@softmax.misconception
+def winner_takes_all(x, dim):
+    """You give 1 to the largest number and 0 to the others. A softmax is soft: every number gets its share."""
+    largest = x.max(dim=dim, keepdim=True).values
+    return (x == largest).to(x.dtype)
+
+
+@softmax.misconception
+def divides_by_the_root_of_the_size(x, dim):
+    """You divide x by the square root of its size first. That belongs to attention, where it is done outside of the
+    softmax."""
+    x = x / x.shape[dim] ** 0.5
+    largest = x.max(dim=dim, keepdim=True).values
+    exponentials = torch.exp(x - largest)
+    total = exponentials.sum(dim=dim, keepdim=True)
+    return exponentials / total
+
+
+@softmax.misconception
 def is_a_sigmoid(x, dim):
     """This is a sigmoid: each number by itself between 0 and 1. In a softmax the numbers along dim compete for one
     total of 1."""
@@ -534,6 +561,26 @@ def unsqueezes_the_end(a, b):
 
 
 @squared_distances.misconception
+def both_new_axes_in_front(a, b):
+    """Both tensors got their new axis in the same place, in front of the points, so points are still compared one to
+    one. The new axis of a has to stand where the points of b are, and the other way round."""
+    left = a.unsqueeze(1)
+    right = b.unsqueeze(1)
+    differences = left - right
+    return differences.pow(2).sum(dim=3)
+
+
+@squared_distances.misconception
+def both_new_axes_behind(a, b):
+    """Both tensors got their new axis in the same place, behind the points, so points are still compared one to one.
+    The new axis of a has to stand where the points of b are, and the other way round."""
+    left = a.unsqueeze(2)
+    right = b.unsqueeze(2)
+    differences = left - right
+    return differences.pow(2).sum(dim=3)
+
+
+@squared_distances.misconception
 def takes_the_root(a, b):
     """You took the square root: these are the distances. Their squares are wanted."""
     left = a.unsqueeze(2)
@@ -643,6 +690,32 @@ def keeps_the_summed_axis(a, b):
 
 
 @squared_distances.misconception
+def sums_everything(a, b):
+    """You added up everything there is: one number is left. Only the coordinates, the last axis, have to go."""
+    left = a.unsqueeze(2)
+    right = b.unsqueeze(1)
+    differences = left - right
+    return differences.pow(2).sum()
+
+
+@squared_distances.misconception
+def drops_the_batch(a, b):
+    """You return the table of the first example only. There is one for each example of the batch."""
+    left = a.unsqueeze(2)
+    right = b.unsqueeze(1)
+    differences = left - right
+    return differences.pow(2).sum(dim=3)[0]
+
+
+@squared_distances.misconception
+def forgets_the_two(a, b):
+    """In (a - b)² = a² - 2ab + b² you forgot the factor 2 of the middle term."""
+    left = a.pow(2).sum(dim=2).unsqueeze(2)
+    right = b.pow(2).sum(dim=2).unsqueeze(1)
+    return left + right - a @ b.transpose(1, 2)
+
+
+@squared_distances.misconception
 def only_the_first_example(a, b):
     """Every example of a is compared with the points of b's first example. Example s of a belongs to example s of
     b."""
@@ -747,37 +820,38 @@ def multiplies_entry_by_entry(a, b):
 @batch_matmul.misconception
 def transposes_b(a, b):
     """You multiply rows of a with rows of b: b is transposed once too often."""
-    left = a.unsqueeze(3)
-    right = b.transpose(1, 2).unsqueeze(1)
-    products = left * right
-    return products.sum(dim=2)
+    return a @ b.transpose(1, 2)
+
+
+@batch_matmul.misconception
+def transposes_each_b(a, b):
+    """You multiply rows of a with rows of b: each matrix of b is transposed once too often."""
+    return torch.stack([one @ other.T for one, other in zip(a, b, strict=True)])
+
+
+@batch_matmul.misconception
+def reshapes_b(a, b):
+    """You reshape b. A reshape does not exchange rows and columns, it deals the numbers out anew, and b has the right
+    shape already."""
+    return a @ b.reshape(b.shape[0], b.shape[2], b.shape[1])
 
 
 @batch_matmul.misconception
 def transposes_a(a, b):
     """You multiply columns of a with columns of b: a is transposed once too often."""
-    left = a.transpose(1, 2).unsqueeze(3)
-    right = b.unsqueeze(1)
-    products = left * right
-    return products.sum(dim=2)
+    return a.transpose(1, 2) @ b
 
 
 @batch_matmul.misconception
 def takes_the_first_b_for_all(a, b):
     """Every example is multiplied with the first matrix of b. Example s of a belongs to example s of b."""
-    left = a.unsqueeze(3)
-    right = b[0].unsqueeze(0)
-    products = left * right
-    return products.sum(dim=2)
+    return a @ b[0]
 
 
 @batch_matmul.misconception
 def takes_the_first_a_for_all(a, b):
     """Only the first matrix of a is used, for every example. Example s of a belongs to example s of b."""
-    left = a[:1].unsqueeze(3)
-    right = b.unsqueeze(1)
-    products = left * right
-    return products.sum(dim=2)
+    return a[0] @ b
 
 
 @batch_matmul.misconception
@@ -790,37 +864,44 @@ def multiplies_every_example_with_every_other(a, b):
 @batch_matmul.misconception
 def adds_up_over_the_batch(a, b):
     """You add up over the examples too, so every result holds the matrices of all of them."""
-    left = a.unsqueeze(3)
-    right = b.sum(dim=0, keepdim=True).unsqueeze(1)
-    products = left * right
-    return products.sum(dim=2)
+    return a @ b.sum(dim=0)
 
 
 @batch_matmul.misconception
 def loses_the_batch(a, b):
     """You added up over the batch: one matrix is left. Each example keeps a product of its own."""
-    left = a.unsqueeze(3)
-    right = b.unsqueeze(1)
-    products = left * right
-    return products.sum(dim=2).sum(dim=0)
+    return (a @ b).sum(dim=0)
 
 
 @batch_matmul.misconception
 def keeps_only_the_last_example(a, b):
-    """Your loop keeps only the product of its last round. Collect all of them and stack them."""
-    left = a.unsqueeze(3)
-    right = b.unsqueeze(1)
-    products = left * right
-    return products.sum(dim=2)[-1]
+    """Only the product of the last example is left: a loop has to collect the products of all its rounds."""
+    return (a @ b)[-1]
+
+
+@batch_matmul.misconception
+def keeps_only_the_first_example(a, b):
+    """Only the product of the first example comes back, perhaps because a `return` stands inside the loop. Collect the
+    products of all examples."""
+    return (a @ b)[0]
+
+
+@batch_matmul.misconception
+def returns_a_list(a, b):
+    """You return a list of matrices. One tensor of shape (batch, n, m) is wanted: stack them."""
+    return list(a @ b)
+
+
+@batch_matmul.misconception
+def keeps_only_the_last_term(a, b):
+    """Only the last term of each sum over k is left: every term overwrites the one before it. Add them up."""
+    return a[:, :, -1:] @ b[:, -1:]
 
 
 @batch_matmul.misconception
 def returns_the_transpose(a, b):
     """Each product comes out transposed: rows belong to a, columns to b."""
-    left = a.unsqueeze(3)
-    right = b.unsqueeze(1)
-    products = left * right
-    return products.sum(dim=2).transpose(1, 2)
+    return (a @ b).transpose(1, 2)
 
 
 @batch_matmul.misconception
@@ -832,53 +913,49 @@ def multiplies_in_the_wrong_order(a, b):
 @batch_matmul.misconception
 def averages(a, b):
     """You take the mean over the shared axis. A matrix product takes the sum."""
-    left = a.unsqueeze(3)
-    right = b.unsqueeze(1)
-    products = left * right
-    return products.mean(dim=2)
+    return a @ b / a.shape[2]
+
+
+@batch_matmul.misconception
+def forgets_the_sum_over_k(a, b):
+    """You return the single products a[s, i, k] · b[s, k, j]: they still have to be added up over k."""
+    return a.unsqueeze(3) * b.unsqueeze(1)
 
 
 @batch_matmul.misconception
 def sums_over_the_columns(a, b):
     """You added up over the columns of b. The axis that a and b share, of length k, has to go."""
-    left = a.unsqueeze(3)
-    right = b.unsqueeze(1)
-    products = left * right
-    return products.sum(dim=3)
+    return (a.unsqueeze(3) * b.unsqueeze(1)).sum(dim=3)
 
 
 @batch_matmul.misconception
 def sums_over_the_rows(a, b):
     """You added up over the rows of a. The axis that a and b share, of length k, has to go."""
-    left = a.unsqueeze(3)
-    right = b.unsqueeze(1)
-    products = left * right
-    return products.sum(dim=1)
+    return (a.unsqueeze(3) * b.unsqueeze(1)).sum(dim=1)
 
 
 @batch_matmul.misconception
 def glues_the_products_together(a, b):
     """The products are joined along an axis that they have already, so the batch axis is gone. They need a new axis:
     torch.stack, not torch.cat."""
-    left = a.unsqueeze(3)
-    right = b.unsqueeze(1)
-    products = left * right
-    return products.sum(dim=2).flatten(0, 1)
+    return (a @ b).flatten(0, 1)
+
+
+@batch_matmul.misconception
+def stacks_along_axis_1(a, b):
+    """The batch axis has come to stand second. It belongs in front: (batch, n, m)."""
+    return (a @ b).movedim(0, 1)
 
 
 @batch_matmul.misconception
 def stacks_along_the_end(a, b):
     """The batch axis has come to stand last. It belongs in front: (batch, n, m)."""
-    left = a.unsqueeze(3)
-    right = b.unsqueeze(1)
-    products = left * right
-    return products.sum(dim=2).movedim(0, -1)
+    return (a @ b).movedim(0, -1)
 
 
 @batch_matmul.misconception
 def takes_torch_mm(a, b):
-    """torch.mm and torch.dot know no batches, only two matrices or two vectors. There is a function for batches of
-    matrices, and an operator."""
+    """torch.mm knows no batches, only two matrices. There is a function for batches of matrices, and an operator."""
     return torch.mm(a, b)
 
 
@@ -889,8 +966,9 @@ def reverses_all_axes(a, b):
 
 
 @batch_matmul.alternative
-def with_the_operator(a, b):
-    return a @ b
+def by_broadcasting(a, b):
+    products = a.unsqueeze(3) * b.unsqueeze(1)  # (batch, n, k, m)
+    return products.sum(dim=2)
 
 
 @batch_matmul.alternative
@@ -1157,6 +1235,21 @@ def lengths_by_value(sequences, pad_id, max_len=None):
         kept = sequence[:width]
         batch[row, : len(kept)] = kept
         lengths[row] = (kept != pad_id).sum()
+    return batch, lengths
+
+
+@pad_batch.misconception
+def lengths_by_nonzero(sequences, pad_id, max_len=None):
+    """You count the entries that are not 0, but padding need not be 0, and a real entry may be. Count the entries of
+    the sequence itself."""
+    longest = max((len(sequence) for sequence in sequences), default=0)
+    width = longest if max_len is None else max_len
+    batch = torch.full((len(sequences), width), pad_id)
+    lengths = torch.zeros(len(sequences), dtype=torch.long)
+    for row, sequence in enumerate(sequences):
+        kept = sequence[:width]
+        batch[row, : len(kept)] = kept
+        lengths[row] = (batch[row] != 0).sum()
     return batch, lengths
 
 
