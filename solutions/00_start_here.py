@@ -74,7 +74,7 @@ ax.axis("off")
 plt.show()
 
 # %% [markdown]
-# What is in the boxes? History in three sentences. First they held recurrent networks, which read one word after the
+# What is in the boxes? The history in short. First they held recurrent networks, which read one word after the
 # other and squeezed the whole input into a single *context vector* between the boxes: too narrow for a long sentence.
 # Then *attention* let the decoder look back at every input position, so that nothing had to pass through one
 # vector (Bahdanau et al. 2015). In 2017 Vaswani et al. threw the recurrence out and kept the attention: that is
@@ -240,7 +240,7 @@ check("softmax", torch.softmax, practice=True)
 
 # %% [markdown]
 # So there are four outcomes: *not attempted*, *raised*, *wrong* (with the mistake named if it is known), *right*.
-# You can check as often as you like. The best result counts.
+# You can check as often as you like; `progress()` remembers your best result.
 #
 # | you type | you get |
 # |---|---|
@@ -592,6 +592,18 @@ figure, axes = plt.subplots(1, 2, figsize=(9, 2.3), width_ratios=(7, 4.5))
 draw_batch(*reference.pad_batch(ids, 0), "no limit: (3, 7)", axes[0])
 draw_batch(*reference.pad_batch(ids, 0, max_len=4), "max_len=4: (3, 4)", axes[1])
 plt.show()
+
+# %% [markdown]
+# With sound it is the same, only that each step is a vector and not an id. "Good morning!" takes 2 seconds, a longer
+# sentence 4. Torch has a function for this too:
+
+# %%
+recordings = [torch.randn(200, 80), torch.randn(400, 80)]  # (frames, features): 2 s and 4 s
+x = nn.utils.rnn.pad_sequence(recordings, batch_first=True)  # (batch, max_len, features), padded with 0
+lengths = torch.tensor([len(recording) for recording in recordings])
+print("batch", tuple(x.shape), "  lengths", lengths.tolist())
+print("real: x[0, :200]   padding: x[0, 200:], all zero:", not x[0, 200:].any().item())
+print(f"share of the batch that is padding: {1 - lengths.sum().item() / (x.shape[0] * x.shape[1]):.0%}")
 
 # %% [markdown]
 # The output of a model has the same form. For each place of the target text it gives one score for each word of the
