@@ -106,16 +106,6 @@ def softmax_far_from_zero(subject, case):
 
 
 @softmax.misconception
-def overflows(x, dim):
-    """exp of a large number is inf, and inf / inf is NaN. Subtracting one number from all the numbers along dim
-    changes no share: choose it so that no exponent is large."""
-    largest = x.max(dim=dim, keepdim=True).values
-    exponentials = torch.exp(x)
-    total = exponentials.sum(dim=dim, keepdim=True)
-    return exponentials / total
-
-
-@softmax.misconception
 def always_the_last_axis(x, dim):
     """You always normalise along the last axis. The caller says in dim which axis it shall be."""
     largest = x.max(dim=-1, keepdim=True).values
@@ -158,6 +148,27 @@ def maximum_without_keepdim(x, dim):
     """Your maximum has lost its axis, so broadcasting subtracts it along another one: an error, or with a square x
     the wrong row's maximum. Keep the axis, with length 1."""
     largest = x.max(dim=dim).values
+    exponentials = torch.exp(x - largest)
+    total = exponentials.sum(dim=dim, keepdim=True)
+    return exponentials / total
+
+
+@softmax.misconception
+def puts_the_axis_back_at_the_end(x, dim):
+    """Your sum gets its lost axis back at the end. It has to come back where it was, at dim: only for the last axis is
+    that the same place."""
+    largest = x.max(dim=dim, keepdim=True).values
+    exponentials = torch.exp(x - largest)
+    total = exponentials.sum(dim=dim).unsqueeze(-1)
+    return exponentials / total
+
+
+@softmax.misconception
+def drops_the_minus_sign(x, dim):
+    """You treat dim = -2 like dim = 2. A negative dim counts from the end: -1 is the last axis. Torch's functions
+    understand it as it is."""
+    dim = abs(dim)
+    largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=dim, keepdim=True)
     return exponentials / total
@@ -415,6 +426,17 @@ def computes_in_numpy(x, dim):
     functions all the way."""
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.from_numpy(np.exp((x - largest).numpy()))
+    total = exponentials.sum(dim=dim, keepdim=True)
+    return exponentials / total
+
+
+# Last, so that in a pair the coarser mistake is told first.
+@softmax.misconception
+def overflows(x, dim):
+    """exp of a large number is inf, and inf / inf is NaN. Subtracting one number from all the numbers along dim
+    changes no share: choose it so that no exponent is large."""
+    largest = x.max(dim=dim, keepdim=True).values
+    exponentials = torch.exp(x)
     total = exponentials.sum(dim=dim, keepdim=True)
     return exponentials / total
 
