@@ -90,15 +90,9 @@ plt.show()
 #
 # ## The map of the course
 #
-# | notebook | you build |
-# |---|---|
-# | `00_start_here` | softmax, broadcasting, batched products, padded batches |
-# | `01_dot_product_attention` | attention itself: compare every position with every other, and average |
-# | `02_masks` | who may look at whom: no padding, no future |
-# | `03_positions` | position vectors: attention alone knows no order |
-# | `04_multi_head_attention` | several attentions side by side, as a module with weights |
+# {{map}}
 #
-# Part II puts these pieces together into the full model, trains it, and lets it translate.
+# The minutes are those of the exercises alone; reading takes about as long again.
 #
 # The usual road to this point is long: convolutional networks, recurrent networks, LSTM and GRU, encoder and decoder,
 # attention, self-attention, Transformer. This course takes a shorter one. It starts from the dot product, and you need
