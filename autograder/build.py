@@ -12,7 +12,8 @@ A cell of the source says what it is in a few words behind its `# %%`:
     # %% answer why_causal 2 [markdown]    a written answer, marked by hand, worth 2 points
 
 What nbgrader needs to know is derived from these words. After each check a locked cell is added in which the grader
-runs the hidden cases. In the text, `{{exercise causal_mask}}` becomes a line with points, minutes and difficulty.
+runs the hidden cases. In the text, `{{exercise causal_mask}}` becomes a line with points, minutes and difficulty,
+and `{{map}}` the table of all notebooks.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ NOTEBOOKS = ROOT / "notebooks"
 COURSE = ROOT / "autograder"
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+MAP_BEGIN, MAP_END = "<!-- map: written by `make build` -->", "<!-- end of map -->"
 EXERCISE_MARK = re.compile(r"\{\{exercise (\w+)\}\}")
 
 
@@ -82,6 +84,7 @@ def prepared(cell: NotebookNode, stem: str) -> Iterator[NotebookNode]:
         case []:
             if cell.cell_type == "markdown":
                 cell.source = EXERCISE_MARK.sub(lambda mark: exercise_line(mark[1], stem), cell.source)
+                cell.source = cell.source.replace("{{map}}", course_map())
             yield cell
         case ["setup"]:
             yield marked(cell, f"setup_{stem}", locked=True)
@@ -163,8 +166,7 @@ def exercise_line(name: str, stem: str) -> str:
 
 
 def header_line(stem: str) -> str:
-    settings = course_settings()
-    badge = badge_markdown(settings["repository"], settings["branch"], f"{stem}.ipynb")
+    badge = badge_markdown(notebook=f"{stem}.ipynb", **course_settings())
     return " · ".join([badge, *neighbour_links(stem)])
 
 
@@ -184,8 +186,7 @@ def neighbour_links(stem: str) -> list[str]:
 
 
 def bootstrap_cell() -> NotebookNode:
-    settings = course_settings()
-    cell = nbformat.v4.new_code_cell(bootstrap_source(settings["repository"], settings["branch"]))
+    cell = nbformat.v4.new_code_cell(bootstrap_source(**course_settings()))
     cell.metadata.update({"cellView": "form", "jupyter": {"source_hidden": True}})  # folded in Colab and JupyterLab
     return marked(cell, "bootstrap", locked=True)
 
@@ -240,24 +241,66 @@ def as_text(notebook: NotebookNode) -> str:
     return nbformat.writes(notebook, version=4) + "\n"
 
 
+# --- the map in the README ------------------------------------------------------------------------------
+
+
+def readme() -> str:
+    """The README with its map of the notebooks brought up to date."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    before, begin, rest = text.partition(MAP_BEGIN)
+    _, end, after = rest.partition(MAP_END)
+    if not end:
+        raise SourceError(f"README.md: the lines {MAP_BEGIN!r} and {MAP_END!r} are missing.")
+    return f"{before}{begin}\n{course_map_with_badges()}\n{end}{after}"
+
+
+def course_map(folder: str = "") -> str:
+    """A table with a line for each notebook: its title, what is built in it, minutes and points of the exercises."""
+    lines = ["| notebook | you build | minutes | points |", "|---|---|---|---|"]
+    for stem in stems():
+        exercises = [e for e in all_exercises().values() if e.topic == stem.partition("_")[2]]
+        names = ", ".join(f"`{e.name}`" for e in exercises)
+        minutes = sum(e.minutes for e in exercises)
+        points = sum(e.max_points + all_hidden()[e.name].points for e in exercises)
+        lines.append(f"| [{title(stem)}]({folder}{stem}.ipynb) | {names} | {minutes} | {points:g} |")
+    return "\n".join(lines)
+
+
+def course_map_with_badges() -> str:
+    """The map for the README: each line ends in the link that opens the notebook in Colab."""
+    head, rule, *lines = course_map("notebooks/").splitlines()
+    badges = [badge_markdown(notebook=f"{stem}.ipynb", **course_settings()) for stem in stems()]
+    lines = [f"{line} {badge} |" for line, badge in zip(lines, badges, strict=True)]
+    return "\n".join([f"{head} |", f"{rule}---|", *lines])
+
+
+def title(stem: str) -> str:
+    """The heading of a notebook."""
+    source = jupytext.read(SOLUTIONS / f"{stem}.py", fmt="py:percent")
+    return source.cells[0].source.splitlines()[0].removeprefix("# ")
+
+
+# --- the command ----------------------------------------------------------------------------------------
+
+
 def build() -> dict[Path, str]:
     """Every file that is made from the sources: path -> content."""
     solutions = {stem: as_text(solution_notebook(stem)) for stem in stems()}
     files = {COURSE / "source" / stem / f"{stem}.ipynb": text for stem, text in solutions.items()}
     files |= {NOTEBOOKS / f"{stem}.ipynb": text for stem, text in release(solutions).items()}
-    return files
+    return files | {ROOT / "README.md": readme()}
 
 
-def stale_notebooks(files: dict[Path, str]) -> list[Path]:
-    """The committed notebooks that are not what the sources say, and those that no source makes."""
-    wanted = {path: text for path, text in files.items() if path.parent == NOTEBOOKS}
-    changed = [p for p, text in wanted.items() if not p.exists() or p.read_text(encoding="utf-8") != text]
-    return changed + [path for path in NOTEBOOKS.glob("*.ipynb") if path not in wanted]
+def stale_files(files: dict[Path, str]) -> list[Path]:
+    """The committed files that are not what the sources say, and the notebooks that no source makes."""
+    committed = {path: text for path, text in files.items() if not path.is_relative_to(COURSE)}
+    changed = [p for p, text in committed.items() if not p.exists() or p.read_text(encoding="utf-8") != text]
+    return changed + [path for path in NOTEBOOKS.glob("*.ipynb") if path not in committed]
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m autograder.build", description="Build the notebooks.")
-    parser.add_argument("--check", action="store_true", help="change nothing; fail if notebooks/ is out of date")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if something is out of date")
     options = parser.parse_args(arguments)
     logging.getLogger("traitlets").setLevel(logging.ERROR)
     try:
@@ -265,7 +308,7 @@ def main(arguments: list[str] | None = None) -> int:
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
-    stale = stale_notebooks(files)
+    stale = stale_files(files)
     if options.check:
         for path in stale:
             print(f"out of date: {path.relative_to(ROOT)}  (make build)", file=sys.stderr)
@@ -276,7 +319,7 @@ def main(arguments: list[str] | None = None) -> int:
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    print(f"{len(stems())} notebooks built, {len(stale)} changed")
+    print(f"{len(stems())} notebooks built, {len(stale)} files changed")
     return 0
 
 

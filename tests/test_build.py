@@ -27,9 +27,8 @@ def test_there_is_one_source_for_each_topic():
     assert [stem.partition("_")[2] for stem in STEMS] == list(TOPICS)
 
 
-def test_committed_notebooks_are_up_to_date():
-    stale = build.stale_notebooks(build.build())
-    assert stale == [], "run `make build` and commit the notebooks"
+def test_committed_files_are_up_to_date():
+    assert build.stale_files(build.build()) == [], "run `make build` and commit what it changed"
 
 
 @every_notebook
@@ -77,7 +76,7 @@ def test_neighbours_are_linked(stem):
         assert f"({neighbour}.ipynb)" in last
 
 
-# --- sources with mistakes -----------------------------------------------------------------------------------------
+# --- sources with mistakes ------------------------------------------------------------------------------
 
 TITLE = "# %% [markdown]\n# # Masks\n\n"
 

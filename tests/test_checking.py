@@ -29,7 +29,7 @@ def text(report):
     return " ".join(str(report).split())
 
 
-# --- reports -------------------------------------------------------------------------------------------------------
+# --- reports --------------------------------------------------------------------------------------------
 
 
 def test_report_names_the_mistake_and_stops_at_the_first_failure():
@@ -85,7 +85,7 @@ def test_mimebundle_in_a_terminal_is_the_whole_text():
     assert "course-report" in bundle["text/html"]
 
 
-# --- subjects ------------------------------------------------------------------------------------------------------
+# --- subjects -------------------------------------------------------------------------------------------
 
 
 def test_students_output_and_warnings_stay_inside(capfd):
@@ -151,7 +151,7 @@ def test_only_plain_data_comes_out():
     assert plain((1, [2.0, None], "x")) == (1, [2.0, None], "x")
 
 
-# --- tolerance -----------------------------------------------------------------------------------------------------
+# --- tolerance ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (1, 3, 4), (3, 1, 4), (3, 1, 1, 4)])
@@ -174,7 +174,7 @@ def test_numbers_may_be_tensors_or_floats():
         expect_equal(4, 3)
 
 
-# --- differences in words ------------------------------------------------------------------------------------------
+# --- differences in words -------------------------------------------------------------------------------
 
 WANT = torch.tensor([[1.0, 2.0, 4.0], [3.0, -1.0, 0.5], [2.0, 7.0, -2.0]])
 
@@ -212,7 +212,7 @@ def test_shape_slips_are_told(got, want, words):
     assert words in describe_shape_mismatch(got, want, "The result")
 
 
-# --- merging two mistakes ------------------------------------------------------------------------------------------
+# --- merging two mistakes -------------------------------------------------------------------------------
 
 
 def test_mistakes_in_the_same_place_cannot_be_merged():

@@ -92,7 +92,7 @@ def test_pictures_and_formulas_show(stem, folder, lab, page):
     assert not [text for text in raw if "{{" in text or "$$" in text]
 
 
-# --- a student at work ---------------------------------------------------------------------------------------------
+# --- a student at work ----------------------------------------------------------------------------------
 
 WRONG = "def causal_mask(n):\n    return torch.ones(n, n).tril(1)"
 RIGHT = "def causal_mask(n):\n    return torch.ones(n, n).tril()"
