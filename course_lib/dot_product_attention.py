@@ -107,6 +107,8 @@ def attention_cost(n: int, d: int) -> tuple[int, int]:
 
     Returns: (projections, attention), two whole numbers.
     """
+    if n < 0 or d < 0:
+        raise ValueError(f"There are no {n} tokens of width {d}: both have to be 0 or more.")
     projection = n * d * d  # (n, d) @ (d, d)
     scores = n * n * d  # (n, d) @ (d, n)
     weighted_sum = n * n * d  # (n, n) @ (n, d)
