@@ -49,7 +49,7 @@ use_course_style()
 
 # %%
 features = ["romance", "action", "comedy"]
-films = {"Harbour Lights": [0.9, -0.6, 0.1], "Night Convoy": [-0.4, 1.0, -0.5], "Two Left Feet": [0.9, 0.9, -0.2]}
+films = {"Harbour Lights": [0.9, -0.6, 0.1], "Night Convoy": [-0.4, 1.0, -0.5], "Hearts on Fire": [0.9, 0.9, -0.2]}
 viewers = {"Ada": [1.0, -0.8, 0.3], "Ben": [0.8, -0.5, 0.1], "Cem": [-0.3, 0.9, -0.7]}
 
 film_matrix = torch.tensor(list(films.values()))  # (film, feature)
@@ -76,7 +76,7 @@ plt.show()
 # of *one term*. The score is the sum of all terms, and they may pull in different directions:
 
 # %%
-ben, film = torch.tensor(viewers["Ben"]), torch.tensor(films["Two Left Feet"])
+ben, film = torch.tensor(viewers["Ben"]), torch.tensor(films["Hearts on Fire"])
 for name, a, b in zip(features, ben, film):
     print(f"{name:8} {a:5.1f} × {b:5.1f} = {a * b:6.2f}")
 print(f"total {(ben @ film).item():23.2f}")
@@ -136,7 +136,7 @@ for title, (x, y) in zip(titles, learned.tolist()):
     ax.annotate(title, (x, y), xytext=(5, 5), textcoords="offset points", fontsize=9)
 ax.axhline(0, color="0.8", zorder=0)
 ax.axvline(0, color="0.8", zorder=0)
-ax.margins(x=0.15, y=0.12)
+ax.margins(x=0.18, y=0.12)
 ax.set(title="Learned from ratings alone", xlabel="learned feature 1", ylabel="learned feature 2")
 plt.show()
 
@@ -324,11 +324,11 @@ for name, model in models.items():
     print(f"{name:9} {parameters:4} parameters, mean squared error {loss.item():.3f}")
 
 # %%
-torch.manual_seed(4)
+torch.manual_seed(6)
 inputs, _ = make_batch(1)
 inputs.requires_grad_()
 (slope,) = torch.autograd.grad(models["plain"](inputs).sum(), inputs)
-saliency = slope[0].abs().sum(dim=1)  # how strongly does the output react to this token?
+saliency = slope[0, :, 1].abs()  # how strongly does the output react to the number of this token?
 built_in = models["attending"].weights(inputs)[0].detach()
 
 fig, axes = plt.subplots(1, 3, figsize=(9, 2.6), sharex=True)
@@ -344,9 +344,9 @@ for ax, (bars, title, label), colour in zip(axes, panels, COLOURS):
 plt.show()
 
 # %% [markdown]
-# Both point at the right token. The gradient had to be asked for after training, and it spreads over tokens that do
-# not matter. The weights on the right are the very numbers with which the output was made. (Are they an *explanation*?
-# Section 11 comes back to that.)
+# Both point at the right token. The gradient had to be asked for after training, of a network that never computed
+# such a thing. The weights on the right are the very numbers with which the output was made. (Are they an
+# *explanation*? Section 11 comes back to that.)
 #
 # ## 5 · Self-attention, in its simplest form
 #
@@ -408,7 +408,7 @@ plt.show()
 # %% [markdown]
 # What to notice:
 #
-# - *cat* and *walks* see each other; *the* gets little from anybody.
+# - *cat* and *walks* see each other; from the words with a content, *the* gets next to nothing.
 # - The dot products are symmetric, the weights are not: each **row** is normalised by itself and sums to 1.
 # - The two rows of *the* are equal to the last digit. Same word, same vector, same result, wherever it stands.
 #
@@ -561,7 +561,7 @@ row, column = torch.zeros(4, 4), torch.zeros(4, 4)
 row[1, :] = 1
 column[:, 1] = 1
 titles_of_roles = [
-    "as a query: row 2\nfor which $j$ is $y_2$ hungry?",
+    "as a query: row 2\nwhat does $x_2$ look for?",
     "as a key: column 2\nwho finds $x_2$?",
     "as a value: times $w_{i2}$\ninto every output $y_i$",
 ]
@@ -750,7 +750,7 @@ scores = reference.attention_scores(Q, K)  # (3, 4)
 output, weights = reference.scaled_dot_product_attention(Q, K, V)  # (3, 2), (3, 4)
 fig, axes = plt.subplots(1, 3, figsize=(9, 2.6), width_ratios=[4, 4, 2.4])
 show_matrix(scores / math.log(2), "scores, in units of ln 2", ax=axes[0])
-show_matrix(weights, "weights: each row sums to 1", limits=(0, 1), ax=axes[1])
+show_matrix(weights, "weights (0.12 is one eighth)", limits=(0, 1), ax=axes[1])
 show_matrix(output, "output", columns="feature", ax=axes[2])
 plt.show()
 
@@ -880,7 +880,7 @@ rounds = [  # W_q: what a feature asks for; W_k: what a feature offers; W_v: wha
         matrix_of((OF_LIVING, OF_LIVING, 1.0), (OF_PLACE, OF_PLACE, 1.0)),
     ),
     (
-        matrix_of((OF_LIVING, LIVING, 8.0), (OF_PLACE, PLACE, 8.0)),
+        matrix_of((OF_LIVING, LIVING, 12.0), (OF_PLACE, PLACE, 12.0)),
         matrix_of((LIVING, LIVING, 1.0), (PLACE, PLACE, 1.0)),
         torch.eye(6),
     ),
@@ -914,9 +914,9 @@ for ax, words in zip(axes, sentences):
                 ax.annotate("", *ends, arrowprops={**line, "connectionstyle": arc})
     for j, word in enumerate(words):
         ax.text(j, 0, word, ha="center", va="center", fontsize=11, weight="bold" if j == it else "normal")
-    ax.set(xlim=(-0.6, len(words) - 0.4), ylim=(-1.5, 1.2))
+    ax.set(xlim=(-0.6, len(words) - 0.4), ylim=(-2.0, 1.3))
     ax.axis("off")
-axes[0].set_title("Where 'it' looks: round 1 above the line (blue), round 2 below (red)")
+axes[0].set_title("Where 'it' looks: round 1 above the line (blue), round 2 below (orange)")
 plt.show()
 for words in sentences:
     weights = read(words)[1][words.index("it")]
