@@ -12,6 +12,7 @@ from course_lib import dot_product_attention as reference
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import Failure, expect, expect_close, expect_floats, expect_tuple, name_of_type
 from course_lib.checking.inputs import normal
+from course_lib.checking.subject import Subject
 
 # --- soft_lookup ----------------------------------------------------------------------------------------
 
@@ -224,6 +225,24 @@ def averages_after_weighting(query, keys, values):
     scores = keys @ query
     weights = scores.softmax(dim=0)
     result = weights @ values / len(values)
+    return result
+
+
+@soft_lookup.misconception
+def adds_up_the_features(query, keys, values):
+    """You add up along the wrong axis: the sum runs over the entries, and the features of a value stay apart."""
+    scores = keys @ query
+    weights = scores.softmax(dim=0)
+    result = (weights[:, None] * values).sum(dim=1)
+    return result
+
+
+@soft_lookup.misconception
+def scores_added_over_the_entries(query, keys, values):
+    """Your scores are added up over the entries: one for each feature. Add over the features: one for each key."""
+    scores = (keys * query).sum(dim=0)
+    weights = scores.softmax(dim=0)
+    result = weights @ values
     return result
 
 
@@ -506,6 +525,81 @@ def returns_the_last_position(x):
     return output
 
 
+@self_attention.misconception
+def self_attention_not_normalised(x):
+    """Your weights are exp(score), but they do not sum to 1: divide each row by its sum."""
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([x[i] @ x[j] for j in range(time)])
+        weights = scores.exp()
+        output = torch.zeros_like(x[i])
+        for j in range(time):
+            output = output + weights[j] * x[j]
+        outputs.append(output)
+    return torch.stack(outputs)
+
+
+@self_attention.misconception
+def adds_up_earlier_positions_only(x):
+    """Your weights are right, but the sum stops before i: add up over all positions, i and later ones included."""
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([x[i] @ x[j] for j in range(time)])
+        weights = scores.softmax(dim=0)
+        output = torch.zeros_like(x[i])
+        for j in range(i):
+            output = output + weights[j] * x[j]
+        outputs.append(output)
+    return torch.stack(outputs)
+
+
+@self_attention.misconception
+def self_attention_twice_normalised(x):
+    """You apply the softmax twice. The second one makes the weights nearly equal."""
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([x[i] @ x[j] for j in range(time)])
+        weights = scores.softmax(dim=0).softmax(dim=0)
+        output = torch.zeros_like(x[i])
+        for j in range(time):
+            output = output + weights[j] * x[j]
+        outputs.append(output)
+    return torch.stack(outputs)
+
+
+@self_attention.misconception
+def self_attention_is_a_mean(x):
+    """All your weights are equal: the dot products have no influence."""
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([x[i] @ x[j] for j in range(time)])
+        weights = torch.ones_like(scores) / time
+        output = torch.zeros_like(x[i])
+        for j in range(time):
+            output = output + weights[j] * x[j]
+        outputs.append(output)
+    return torch.stack(outputs)
+
+
+@self_attention.misconception
+def self_attention_averages_again(x):
+    """You divide the weighted sum by the number of positions. The weights sum to 1 already."""
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([x[i] @ x[j] for j in range(time)])
+        weights = scores.softmax(dim=0)
+        output = torch.zeros_like(x[i])
+        for j in range(time):
+            output = output + weights[j] * x[j]
+        outputs.append(output / time)
+    return torch.stack(outputs)
+
+
 @self_attention.alternative
 def self_attention_at_once(x):
     return (x @ x.T).softmax(dim=1) @ x
@@ -571,9 +665,9 @@ def batched_shape(subject, case):
 
 @batched_self_attention.property("sequences of a batch do not see each other", points=1)
 def batched_sequences_are_apart(subject, case):
-    x = case["x"]
-    alone = attended(subject, x[-1:])
-    expect_close(attended(subject, x)[-1:], alone, "the last sequence of the batch, compared with the same one alone,")
+    together = attended(subject, case["x"])
+    alone = torch.cat([attended(subject, sequence[None]) for sequence in case["x"]])
+    expect_close(together, alone, "the batch, compared with what its sequences give one by one,")
 
 
 @batched_self_attention.property("equal vectors stay as they are", points=1)
@@ -740,6 +834,51 @@ def batched_by_angle(x):
     return output
 
 
+@batched_self_attention.misconception
+def last_sequence_for_all(x):
+    """Every sequence is mixed with the weights of the last one. Each has scores of its own."""
+    scores = x[-1] @ x[-1].transpose(0, 1)
+    weights = scores.softmax(dim=1)
+    output = weights @ x
+    return output
+
+
+@batched_self_attention.misconception
+def softmax_over_everything(x):
+    """Your weights sum to 1 over the whole batch. Every row of every sequence has to sum to 1 by itself."""
+    scores = x @ x.transpose(1, 2)
+    weights = scores.flatten().softmax(dim=0).view_as(scores)
+    output = weights @ x
+    return output
+
+
+@batched_self_attention.misconception
+def batched_not_normalised(x):
+    """Your weights are exp(score), but the rows do not sum to 1: divide each row by its sum."""
+    scores = x @ x.transpose(1, 2)
+    weights = scores.exp()
+    output = weights @ x
+    return output
+
+
+@batched_self_attention.misconception
+def batched_softmax_twice(x):
+    """You apply the softmax twice. The second one makes the weights nearly equal."""
+    scores = x @ x.transpose(1, 2)
+    weights = scores.softmax(dim=2).softmax(dim=2)
+    output = weights @ x
+    return output
+
+
+@batched_self_attention.misconception
+def batched_keeps_the_input(x):
+    """You add x to the result. That comes in a later notebook; here the weighted sum alone is wanted."""
+    scores = x @ x.transpose(1, 2)
+    weights = scores.softmax(dim=2)
+    output = weights @ x + x
+    return output
+
+
 @batched_self_attention.alternative
 def batched_with_bmm(x):
     return torch.bmm(F.softmax(torch.bmm(x, x.permute(0, 2, 1)), dim=-1), x)
@@ -796,7 +935,7 @@ attention_scores = Exercise(
 
 
 def scores_of(subject, q, k):
-    return expect_floats(subject(q, k), (*q.shape[:-1], k.shape[-2]), "the scores")
+    return expect_floats(subject(q, k), (*q.shape[:-1], k.shape[-2]), "the matrix of scores")
 
 
 @attention_scores.property("one score for each pair of a query and a key: shape (…, n, m)", points=1)
@@ -808,8 +947,8 @@ def scores_shape(subject, case):
 def scores_are_linear(subject, case):
     q, k = case.values()
     once = scores_of(subject, q, k)
-    expect_close(scores_of(subject, 2 * q, k), 2 * once, "with 2 · q, the scores")
-    expect_close(scores_of(subject, q, 2 * k), 2 * once, "with 2 · k, the scores")
+    expect_close(scores_of(subject, 2 * q, k), 2 * once, "with 2 · q, the matrix of scores")
+    expect_close(scores_of(subject, q, 2 * k), 2 * once, "with 2 · k, the matrix of scores")
 
 
 @attention_scores.property("apart from a common factor, score [i, j] is the dot product of query i and key j", points=1)
@@ -823,7 +962,7 @@ def scores_are_proportional_to_products(subject, case):
 
 @attention_scores.property("the common factor is 1 / √d_k", points=2)
 def scores_are_scaled(subject, case):
-    expect_close(subject(*case.values()), reference.attention_scores(**case), "the scores")
+    expect_close(subject(*case.values()), reference.attention_scores(**case), "the matrix of scores")
 
 
 @attention_scores.misconception
@@ -1010,6 +1149,33 @@ def scores_by_distance(q, k):
     return scores
 
 
+@attention_scores.misconception
+def scores_with_power_before_division(q, k):
+    """Powers bind tighter than /: d_k ** 1/2 is d_k divided by 2. Write math.sqrt(d_k) or d_k ** 0.5."""
+    d_k = q.shape[-1]
+    products = q @ k.transpose(-2, -1)
+    scores = products / (d_k / 2)
+    return scores
+
+
+@attention_scores.misconception
+def scores_divided_by_twice_d_k(q, k):
+    """Powers bind tighter than /: d_k ** -1/2 is 1 / (2 d_k). Write math.sqrt(d_k) or d_k ** -0.5."""
+    d_k = q.shape[-1]
+    products = q @ k.transpose(-2, -1)
+    scores = products / (2 * d_k)
+    return scores
+
+
+@attention_scores.misconception
+def scores_with_tensor_root_of_a_number(q, k):
+    """torch.sqrt takes a tensor, and d_k is a plain number: math.sqrt takes that."""
+    d_k = q.shape[-1]
+    products = q @ k.transpose(-2, -1)
+    scores = products / torch.sqrt(d_k)
+    return scores
+
+
 @attention_scores.alternative
 def scores_by_einsum(q, k):
     return torch.einsum("...id,...jd->...ij", q * q.shape[-1] ** -0.5, k)
@@ -1068,9 +1234,10 @@ def attention_of(subject, case):
 @scaled_dot_product_attention.property("output is (…, n, d_v) and weights are (…, n, m)", points=1)
 def attention_shapes(subject, case):
     output, weights = attention_of(subject, case)
+    expect(weights is not None, "The second result is None: the weights are wanted too, not the output alone.")
     want_output, want_weights = reference.scaled_dot_product_attention(**case)
     expect_floats(output, tuple(want_output.shape), "the output")
-    expect_floats(weights, tuple(want_weights.shape), "the weights")
+    expect_floats(weights, tuple(want_weights.shape), "the matrix of weights")
 
 
 @scaled_dot_product_attention.property("each row of the weights is a probability distribution", points=1)
@@ -1084,17 +1251,22 @@ def attention_rows(subject, case):
 @scaled_dot_product_attention.property("the weights are softmax(q kᵀ / √d_k)", points=2)
 def attention_weights(subject, case):
     weights = attention_of(subject, case)[1]
-    expect_close(weights, reference.scaled_dot_product_attention(**case)[1], "the weights")
+    expect_close(weights, reference.scaled_dot_product_attention(**case)[1], "the matrix of weights")
 
 
 @scaled_dot_product_attention.property("gradients flow back to q, k and v", points=1)
 def attention_gradients(subject, case):
     slopes = [subject.gradient(*case.values(), wrt=position, at=(0,)) for position in range(3)]
-    for name, slope in zip("qkv", slopes):
+    if subject.changed_inputs:
+        return  # the last property speaks of that
+    right = Subject(reference.scaled_dot_product_attention)
+    for position, (name, slope) in enumerate(zip("qkv", slopes)):
         expect(
             slope.abs().max() > 1e-9,
             f"The output does not react to {name}: its gradient is 0 everywhere, so nothing before it could learn.",
         )
+        want = right.gradient(*case.values(), wrt=position, at=(0,))
+        expect_close(slope, want, f"the gradient of output[0].sum() with respect to {name}")
 
 
 @scaled_dot_product_attention.property("the output is the sum of the values with these weights", points=1)
@@ -1486,6 +1658,139 @@ def attention_cuts_all_gradients(q, k, v):
     return output, weights
 
 
+@scaled_dot_product_attention.misconception
+def attention_leaves_the_axis_open(q, k, v):
+    """You do not say along which axis the softmax runs, and torch guesses: with three axes it takes the first.
+    Name the last."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = F.softmax(scores)
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_normalises_everything(q, k, v):
+    """Your weights sum to 1 over the whole tensor. Every row of every matrix has to sum to 1 by itself."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.flatten().softmax(dim=0).view_as(scores)
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_does_not_normalise(q, k, v):
+    """Your weights are exp(score), but the rows do not sum to 1: divide each row by its sum."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.exp()
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_returns_no_weights(q, k, v):
+    """The second result is None. Return the weights there: we want to look at them."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, None
+
+
+@scaled_dot_product_attention.misconception
+def attention_divides_by_eight(q, k, v):
+    """You divide by 8. That is √64 and right for vectors of 64 features only: take the width of these vectors."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / 8
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_scaled_by_first_axis(q, k, v):
+    """You divide by the root of the length of the first axis. It is the width d_k, the last axis, that counts."""
+    d_k = q.shape[0]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_with_power_before_division(q, k, v):
+    """Powers bind tighter than /: d_k ** 1/2 is d_k divided by 2. Write math.sqrt(d_k) or d_k ** 0.5."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / (d_k / 2)
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_divides_by_twice_d_k(q, k, v):
+    """Powers bind tighter than /: d_k ** -1/2 is 1 / (2 d_k). Write math.sqrt(d_k) or d_k ** -0.5."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / (2 * d_k)
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_with_tensor_root_of_a_number(q, k, v):
+    """torch.sqrt takes a tensor, and d_k is a plain number: math.sqrt takes that."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / torch.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_softmaxes_the_output(q, k, v):
+    """You apply the softmax after the values are summed up. It belongs before: it makes the weights of the sum."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    output = (scores @ v).softmax(dim=-1)
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_returns_transposed_weights(q, k, v):
+    """Your weights have a row for each key. A row belongs to a query, a column to a key."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, weights.transpose(-2, -1)
+
+
+@scaled_dot_product_attention.misconception
+def attention_returns_unscaled_weights(q, k, v):
+    """Scores are scaled for the output, but the weights that you return are not the ones it was made with."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, (scores * math.sqrt(d_k)).softmax(dim=-1)
+
+
 @scaled_dot_product_attention.alternative
 def attention_by_einsum(q, k, v):
     weights = torch.einsum("...id,...jd->...ij", q / q.shape[-1] ** 0.5, k).softmax(-1)
@@ -1560,7 +1865,9 @@ project_qkv = Exercise(
 def projections_of(subject, case):
     members = expect_tuple(subject(*case.values()), ("q", "k", "v"))
     wants = reference.project_qkv(**case)
-    return [expect_floats(got, tuple(want.shape), name) for got, want, name in zip(members, wants, "qkv")]
+    return [
+        expect_floats(got, tuple(want.shape), f"the result {name}") for got, want, name in zip(members, wants, "qkv")
+    ]
 
 
 @project_qkv.property("q, k and v come back, each with its own width", points=1)
@@ -1570,17 +1877,17 @@ def projections_shapes(subject, case):
 
 @project_qkv.property("the queries are x times w_q", points=1)
 def projections_queries(subject, case):
-    expect_close(projections_of(subject, case)[0], case["x"] @ case["w_q"], "q")
+    expect_close(projections_of(subject, case)[0], case["x"] @ case["w_q"], "the result q")
 
 
 @project_qkv.property("the keys are x times w_k", points=1)
 def projections_keys(subject, case):
-    expect_close(projections_of(subject, case)[1], case["x"] @ case["w_k"], "k")
+    expect_close(projections_of(subject, case)[1], case["x"] @ case["w_k"], "the result k")
 
 
 @project_qkv.property("the values are x times w_v", points=1)
 def projections_values(subject, case):
-    expect_close(projections_of(subject, case)[2], case["x"] @ case["w_v"], "v")
+    expect_close(projections_of(subject, case)[2], case["x"] @ case["w_v"], "the result v")
 
 
 @project_qkv.misconception
@@ -1726,6 +2033,34 @@ def projects_one_sequence_only(x, w_q, w_k, w_v):
     q = torch.mm(x, w_q)
     k = torch.mm(x, w_k)
     v = torch.mm(x, w_v)
+    return q, k, v
+
+
+@project_qkv.misconception
+def multiplies_the_transposed_from_the_left(x, w_q, w_k, w_v):
+    """w.T @ x would be right if a token were a column of x. Here a token is a row: x times w."""
+    q = w_q.T @ x
+    k = w_k.T @ x
+    v = w_v.T @ x
+    return q, k, v
+
+
+@project_qkv.misconception
+def queries_not_projected(x, w_q, w_k, w_v):
+    """Your queries are x itself. They have a matrix of their own too: w_q."""
+    q = x
+    k = x @ w_k
+    v = x @ w_v
+    return q, k, v
+
+
+@project_qkv.misconception
+def projects_the_features_apart(x, w_q, w_k, w_v):
+    """There is a softmax on your queries and keys. The projections are plain matrix products; the softmax comes
+    later."""
+    q = (x @ w_q).softmax(dim=-1)
+    k = (x @ w_k).softmax(dim=-1)
+    v = x @ w_v
     return q, k, v
 
 
@@ -1993,6 +2328,39 @@ def counts_half_of_the_pairs(n, d):
     projection = n * d * d
     scores = n * (n + 1) // 2 * d
     weighted_sum = n * n * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_biases(n, d):
+    """You count n · d more for each projection. A bias is added, not multiplied, and these projections have none."""
+    projection = n * d * d + n * d
+    scores = n * n * d
+    weighted_sum = n * n * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def attention_grows_with_the_length_only(n, d):
+    """You let attention cost n · d² a product, like a projection. Every token meets every token: n² · d."""
+    projection = n * d * d
+    scores = n * d * d
+    weighted_sum = n * d * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def attention_squares_both(n, d):
+    """You count n² · d² for each product. There are n² scores, and each takes d multiplications."""
+    projection = n * d * d
+    scores = n * n * d * d
+    weighted_sum = n * n * d * d
     projections = 4 * projection
     attention = scores + weighted_sum
     return projections, attention
