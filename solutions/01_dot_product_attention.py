@@ -128,7 +128,9 @@ with torch.no_grad():
     # We choose: the first axis along which the films differ most.
     _, _, turn = torch.linalg.svd(film_features - film_features.mean(dim=0))
     learned = film_features @ turn.T
-    learned = learned * torch.sign((learned * hidden_films).sum(dim=0))  # left or right, up or down: by taste
+    place = {title: number for number, title in enumerate(titles)}
+    learned[:, 0] *= torch.sign(learned[place["Night Convoy"], 0])  # which side is right is our choice too,
+    learned[:, 1] *= torch.sign(learned[place["The Witness"], 1])  # and which is up
 
 fig, ax = plt.subplots(figsize=(8, 4.6))
 ax.scatter(*learned.T, color=COLOURS[0])
@@ -198,13 +200,13 @@ check(soft_lookup)
 # %% [markdown]
 # If you are stuck, run `hint("soft_lookup")`. Each call tells a little more.
 #
-# **An animal that is like four others.** Père David's deer is called *the four unlikes* in Chinese: like a deer, an
-# ox, a donkey, and yet none of them. Suppose you have never seen one and are told its features. Who are its
-# relatives, and how tall might it be? Query: the unknown animal. Keys: the features of five known ones. Values: what
-# we know about them.
+# **An animal that is like four others.** Père David's deer is called *the four unlikes* in Chinese: it has the
+# antlers of a deer, the hooves of an ox, the tail of a donkey and the face of a horse, and is none of them. Suppose
+# you have never seen one and are told its features. Who are its relatives, and how tall might it be? Query: the
+# unknown animal. Keys: the features of five known ones. Values: what we know about them.
 
 # %%
-#                       antlers  hooves  long face  tuft on tail  water
+# five features: antlers, cloven hooves, a long face, a tuft on the tail, life in water
 query = torch.tensor([1.5, 1.0, 0.5, 0.5, -2.0])
 keys = torch.tensor(
     [
@@ -266,8 +268,9 @@ print("first three inputs replaced:", (w @ torch.tensor([100.0, -7.0, 0.0, 4.0, 
 # though: all five products are computed, two of them with 0.5 and three with 0. Attention is dense, and at the end of
 # this notebook you will count what that costs.)
 #
-# **Attention that is built in, and attention that is read off.** People have long asked trained networks *where did
-# you look?* One answer is a gradient: how much would the output change if this input changed? Such a *saliency map*
+# **Attention that is built in, and attention that is read off.** To tell which sport a photo shows, you look at hands
+# and feet; to guess somebody's age, at the face. Networks are no people, but of them, too, one can ask *where did you
+# look?* One answer is a gradient: how much would the output change if this input changed? Such a *saliency map*
 # is computed afterwards, by somebody else, for a network in which nothing is called attention. In an attention model
 # the weights are part of the computation itself.
 #
@@ -696,11 +699,13 @@ print("without scaling", [f"{w:.7f}" for w in products.softmax(dim=0).tolist()])
 # %% [markdown]
 # ## 10 · Scaled dot-product attention
 #
-# All parts are there. Queries, keys and values go into the rows of three matrices, and
+# All parts are there. Queries, keys and values go into the rows of three matrices $Q$ $(n, d_k)$, $K$ $(m, d_k)$ and
+# $V$ $(m, d_v)$, and
 #
 # $$\operatorname{Attention}(Q, K, V) = \operatorname{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}}\right) V$$
 #
-# This is *scaled dot-product attention*. Its name is its recipe:
+# This is *scaled dot-product attention*. Its name is its recipe. (Elsewhere you may see one letter $A$ for the numbers
+# before the softmax and after it. Here the former are *scores* and the latter *weights*.)
 
 # %%
 fig, ax = plt.subplots(figsize=(5.2, 4.6))
