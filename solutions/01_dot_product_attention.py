@@ -572,7 +572,7 @@ for ax, matrix, title in zip(axes, [row, column, column], titles_of_roles):
     show_matrix(matrix, title, rows="$i$ (query)", columns="$j$ (key)", numbers=False, ax=ax)
     for i in range(4):
         for j in range(4):
-            ax.text(j, i, f"$w_{{{i + 1}{j + 1}}}$", ha="center", va="center", fontsize=9,
+            ax.text(j, i, "$w_{" + f"{i + 1}{j + 1}" + "}$", ha="center", va="center", fontsize=9,
                     color="black" if matrix[i, j] else "white")  # fmt: skip
     ax.set_xticks(range(4), [1, 2, 3, 4])
     ax.set_yticks(range(4), [1, 2, 3, 4])
