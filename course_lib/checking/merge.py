@@ -16,7 +16,6 @@ import sys
 import textwrap
 import tokenize
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -80,17 +79,17 @@ def tokens_of(program: Callable[..., Any], name: str, module: str) -> list[Token
 
 def definition_of(program: Callable[..., Any]) -> ast.stmt:
     """The syntax tree of a function or class, free to be changed."""
-    found = definitions_in(program.__module__).get(program.__qualname__)
-    if found is not None:
-        return deepcopy(found)
-    return ast.parse(textwrap.dedent(inspect.getsource(program))).body[0]
+    source = sources_in(program.__module__).get(program.__qualname__) or inspect.getsource(program)
+    return ast.parse(textwrap.dedent(source)).body[0]
 
 
 @functools.cache
-def definitions_in(module: str) -> dict[str, ast.stmt]:
+def sources_in(module: str) -> dict[str, str]:
     """All functions and classes of a module. To ask `inspect` for one class reads the whole file, every time."""
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
-    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    text = inspect.getsource(sys.modules[module])
+    lines = text.splitlines(keepends=True)
+    definitions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    return {node.name: "".join(lines[node.lineno - 1 : node.end_lineno]) for node in definitions}
 
 
 @functools.cache
