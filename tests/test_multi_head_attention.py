@@ -226,6 +226,18 @@ def test_torchs_module_with_the_mask_passed_on_unchanged_is_named():
     assert check("MultiHeadAttention", Unconverted).misconception == "InvertsTheMask"
 
 
+def test_head_axis_for_every_mask_is_named():
+    class EveryMask(exercises.OnePackedLinear):
+        def attend(self, q, k, v, mask, dropout):
+            scores = q @ k.mT / math.sqrt(q.shape[-1])
+            if mask is not None:
+                scores = scores.masked_fill(mask.unsqueeze(1) == 0, -1e9)
+            weights = F.dropout(scores.softmax(dim=-1), dropout, self.training)
+            return weights @ v, weights
+
+    assert check("MultiHeadAttention", EveryMask).misconception == "FillsAsIfEveryMaskWereABatch"
+
+
 def test_dropout_that_does_not_rescale_is_explained():
     class Blanks(nn.Dropout):
         def forward(self, x):

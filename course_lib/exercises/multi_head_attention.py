@@ -1581,6 +1581,70 @@ class TakesEveryMaskForABatch(nn.Module):
 
 
 @attending.misconception
+class FillsWithoutTheHeadAxis(nn.Module):
+    """A mask (batch, query, key) meets scores (batch, head, query, key): without an axis for the heads its batch
+    axis lands on the heads.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = split_heads(self.w_q(query), self.num_heads)
+        k = split_heads(self.w_k(key), self.num_heads)
+        v = split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = mask
+            weights = scores.masked_fill(~mask, -1e9).softmax(dim=-1)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(merge_heads(heads)), weights
+
+
+@attending.misconception
+class FillsAsIfEveryMaskWereABatch(nn.Module):
+    """You insert the head axis into every mask. A (query, key) mask has no batch axis, so its query axis lands on
+    the batch; only a (batch, query, key) mask needs the new axis.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = split_heads(self.w_q(query), self.num_heads)
+        k = split_heads(self.w_k(key), self.num_heads)
+        v = split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = mask.unsqueeze(1)
+            weights = scores.masked_fill(~mask, -1e9).softmax(dim=-1)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(merge_heads(heads)), weights
+
+
+@attending.misconception
 class RepeatsTheMaskInTheWrongOrder(nn.Module):
     """You repeat the mask head by head over a tensor that is ordered sample by sample, so a sample gets another
     sample's mask.
