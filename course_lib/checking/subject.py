@@ -19,6 +19,7 @@ import sysconfig
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,10 +115,11 @@ class Subject:
         try:
             with quiet_and_seeded():
                 result = call(*copies)
-        except NotImplementedError:
-            self._note(question, "not attempted")
-            raise NotAttempted from None
         except (Exception, SystemExit) as error:
+            # The stub raises it without a message; torch's own (an operator that does not exist) carry one.
+            if isinstance(error, NotImplementedError) and not str(error):
+                self._note(question, "not attempted")
+                raise NotAttempted from None
             located = locate(error)
             self._note(question, str(located))
             raise located from None
@@ -161,6 +163,20 @@ class Built(Subject):
     def train(self, mode: bool = True) -> None:
         """Switch between training (dropout active) and evaluation."""
         self.obj.train(mode)
+
+    def moves_to_another_device(self, *args: Any) -> bool:
+        """Whether a copy of the module, moved by `.to(device)`, finds everything it needs on that device.
+
+        The device is torch's "meta", which every machine has: it knows shapes and no values.
+        """
+        elsewhere = [a.to("meta") if isinstance(a, Tensor) else a for a in args]
+        left_behind = False
+        try:
+            with quiet_and_seeded():
+                deepcopy(self.obj).to("meta")(*elsewhere)
+        except Exception as error:  # other complaints of this strange device are not the student's fault
+            left_behind = "expected device" in str(error) or "same device" in str(error)
+        return bool(self._note("moves to another device", not left_behind))
 
     def parameter_gradients(self, *args: Any) -> dict[str, Tensor]:
         """d(sum of squares of the result) / d(each trainable parameter)."""
