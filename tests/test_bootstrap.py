@@ -164,8 +164,7 @@ def test_in_colab_it_installs_the_course_and_moves_nothing(
 @pytest.mark.parametrize("package", UNREACHABLE)
 def test_offline_it_stops_with_one_sentence(package: str, colab: Colab, tmp_path: Path) -> None:
     sentence = (
-        f"The course could not be installed from {package}: "
-        "check the network connection, then run this cell again."
+        f"The course could not be installed from {package}: check the network connection, then run this cell again."
     )
     assert_stops_with(colab.run(tmp_path, package), sentence)
 
