@@ -43,6 +43,7 @@ NOTEBOOKS = ROOT / "notebooks"
 COURSE = ROOT / "autograder"
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+MAP_BEGIN, MAP_END = "<!-- map: written by `make build` -->", "<!-- end of map -->"
 EXERCISE_MARK = re.compile(r"\{\{exercise (\w+)\}\}")
 
 
@@ -186,6 +187,7 @@ def neighbour_links(stem: str) -> list[str]:
 def bootstrap_cell() -> NotebookNode:
     settings = course_settings()
     cell = nbformat.v4.new_code_cell(bootstrap_source(settings["repository"], settings["branch"]))
+    cell.metadata.update({"cellView": "form", "jupyter": {"source_hidden": True}})  # folded in Colab and JupyterLab
     return marked(cell, "bootstrap", locked=True)
 
 
@@ -239,24 +241,60 @@ def as_text(notebook: NotebookNode) -> str:
     return nbformat.writes(notebook, version=4) + "\n"
 
 
+# --- the map in the README ------------------------------------------------------------------------------
+
+
+def readme() -> str:
+    """The README with its map of the notebooks brought up to date."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    before, begin, rest = text.partition(MAP_BEGIN)
+    _, end, after = rest.partition(MAP_END)
+    if not end:
+        raise SourceError(f"README.md: the lines {MAP_BEGIN!r} and {MAP_END!r} are missing.")
+    return f"{before}{begin}\n{course_map()}\n{end}{after}"
+
+
+def course_map() -> str:
+    """A table with a line for each notebook: title, exercises, minutes, points, and the link that opens it in Colab."""
+    settings = course_settings()
+    lines = ["| notebook | you build | minutes | points | |", "|---|---|---|---|---|"]
+    for stem in stems():
+        exercises = [e for e in all_exercises().values() if e.topic == stem.partition("_")[2]]
+        names = ", ".join(f"`{e.name}`" for e in exercises)
+        minutes = sum(e.minutes for e in exercises)
+        points = sum(e.max_points + all_hidden()[e.name].points for e in exercises)
+        badge = badge_markdown(settings["repository"], settings["branch"], f"{stem}.ipynb")
+        lines.append(f"| [{title(stem)}](notebooks/{stem}.ipynb) | {names} | {minutes} | {points:g} | {badge} |")
+    return "\n".join(lines)
+
+
+def title(stem: str) -> str:
+    """The heading of a notebook."""
+    source = jupytext.read(SOLUTIONS / f"{stem}.py", fmt="py:percent")
+    return source.cells[0].source.splitlines()[0].removeprefix("# ")
+
+
+# --- the command ----------------------------------------------------------------------------------------
+
+
 def build() -> dict[Path, str]:
     """Every file that is made from the sources: path -> content."""
     solutions = {stem: as_text(solution_notebook(stem)) for stem in stems()}
     files = {COURSE / "source" / stem / f"{stem}.ipynb": text for stem, text in solutions.items()}
     files |= {NOTEBOOKS / f"{stem}.ipynb": text for stem, text in release(solutions).items()}
-    return files
+    return files | {ROOT / "README.md": readme()}
 
 
-def stale_notebooks(files: dict[Path, str]) -> list[Path]:
-    """The committed notebooks that are not what the sources say, and those that no source makes."""
-    wanted = {path: text for path, text in files.items() if path.parent == NOTEBOOKS}
-    changed = [p for p, text in wanted.items() if not p.exists() or p.read_text(encoding="utf-8") != text]
-    return changed + [path for path in NOTEBOOKS.glob("*.ipynb") if path not in wanted]
+def stale_files(files: dict[Path, str]) -> list[Path]:
+    """The committed files that are not what the sources say, and the notebooks that no source makes."""
+    committed = {path: text for path, text in files.items() if not path.is_relative_to(COURSE)}
+    changed = [p for p, text in committed.items() if not p.exists() or p.read_text(encoding="utf-8") != text]
+    return changed + [path for path in NOTEBOOKS.glob("*.ipynb") if path not in committed]
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m autograder.build", description="Build the notebooks.")
-    parser.add_argument("--check", action="store_true", help="change nothing; fail if notebooks/ is out of date")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if something is out of date")
     options = parser.parse_args(arguments)
     logging.getLogger("traitlets").setLevel(logging.ERROR)
     try:
@@ -264,7 +302,7 @@ def main(arguments: list[str] | None = None) -> int:
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
-    stale = stale_notebooks(files)
+    stale = stale_files(files)
     if options.check:
         for path in stale:
             print(f"out of date: {path.relative_to(ROOT)}  (make build)", file=sys.stderr)
@@ -275,7 +313,7 @@ def main(arguments: list[str] | None = None) -> int:
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    print(f"{len(stems())} notebooks built, {len(stale)} changed")
+    print(f"{len(stems())} notebooks built, {len(stale)} files changed")
     return 0
 
 

@@ -17,20 +17,27 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture(scope="session")
 def source_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what the package is built from: building in place would leave files in the checkout."""
+    """A copy of the project as git would store it: building in place would leave files in the checkout."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("only in a git checkout is it known which files belong to the project")
     copy = tmp_path_factory.mktemp("source")
-    for file in ("pyproject.toml", "LICENSE", "README.md"):
-        if (ROOT / file).exists():
-            shutil.copy(ROOT / file, copy)
-    for package in ("course_lib", "autograder"):
-        shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    for name in filter(None, names):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).exists():  # else it has been deleted since the last commit
+            shutil.copy(ROOT / name, copy / name)
     return copy
+
+
+def build_wheel(source: Path, folder: Path) -> Path:
+    """Build the course's wheel into ``folder``."""
+    command = [sys.executable, "-m", "pip", "wheel", "-qq", "--no-deps", "--no-build-isolation", "-w", folder]
+    subprocess.run([*command, source], check=True)
+    return next(folder.glob("transformer_course-*.whl"))
 
 
 @pytest.fixture(scope="session")
 def wheel(source_copy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The course, built."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "-qq", "--no-deps", "--no-build-isolation", "-w", folder]
-    subprocess.run([*command, source_copy], check=True)
-    return next(folder.glob("transformer_course-*.whl"))
+    return build_wheel(source_copy, tmp_path_factory.mktemp("wheel"))

@@ -1,12 +1,14 @@
 """The project's own files agree with each other, and the package holds what it should."""
 
 import re
+import shutil
 import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
+from conftest import build_wheel
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -83,3 +85,16 @@ def test_wheel_holds_every_file_of_both_packages(source_copy: Path, wheel_names:
 def test_wheel_holds_nothing_else(wheel_names: set[str]) -> None:
     tops = {name.split("/")[0] for name in wheel_names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"course_lib", "autograder"}
+
+
+def test_wheel_holds_no_students_work(source_copy: Path, tmp_path: Path) -> None:
+    """A course that is being graded keeps its submissions inside autograder/."""
+    checkout = tmp_path / "checkout"
+    shutil.copytree(source_copy, checkout, ignore=shutil.ignore_patterns(".git", "build", "*.egg-info"))
+    for name in ("submitted/ada/masks/timestamp.txt", "feedback/ada/masks/masks.html", "gradebook.db"):
+        path = checkout / "autograder" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("private")
+    with zipfile.ZipFile(build_wheel(checkout, tmp_path)) as archive:
+        contents = [archive.read(name) for name in archive.namelist()]
+    assert b"private" not in contents

@@ -29,11 +29,15 @@ def merged(
 ) -> Callable[..., Any] | None:
     """A program that makes the mistakes of both, or None if they touch the same place."""
     name = reference.__name__
-    ancestor, one, two = (tokens_of(program, name) for program in (reference, first, second))
-    edits = sorted(edits_between(ancestor, one) + edits_between(ancestor, two), key=lambda edit: edit[:2])
+    module = reference.__module__.rsplit(".", 1)[-1]
+    ancestor, one, two = (tokens_of(program, name, module) for program in (reference, first, second))
+    changes = edits_between(ancestor, one)
+    changes += [edit for edit in edits_between(ancestor, two) if edit not in changes]
+    edits = sorted(changes, key=lambda edit: edit[:2])
     if any(left[1] > right[0] or left[0] == right[0] for left, right in itertools.pairwise(edits)):
         return None
-    namespace = {**vars(sys.modules[reference.__module__]), **vars(sys.modules[first.__module__])}
+    # The reference's names win: in the exercises, `masked_softmax` may be an exercise and not the function.
+    namespace = {**vars(sys.modules[first.__module__]), **vars(sys.modules[reference.__module__])}
     try:
         exec(compile(tokenize.untokenize(apply_edits(ancestor, edits)), f"<{name}>", "exec"), namespace)
     except (SyntaxError, NameError):
@@ -41,9 +45,23 @@ def merged(
     return namespace[name]
 
 
-def tokens_of(program: Callable[..., Any], name: str) -> list[Token]:
+class Unqualified(ast.NodeTransformer):
+    """Turns `masks.masked_softmax`, as other modules say it, into `masked_softmax`, as the module itself does."""
+
+    def __init__(self, module: str):
+        self.module = module
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Name) and node.value.id == self.module:
+            return ast.Name(node.attr, node.ctx)
+        return node
+
+
+@functools.cache
+def tokens_of(program: Callable[..., Any], name: str, module: str) -> list[Token]:
     """The tokens of a function or class without decorators, docstrings, annotations and comments."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(program)))
+    tree = Unqualified(module).visit(ast.parse(textwrap.dedent(inspect.getsource(program))))
     definition = tree.body[0]
     assert isinstance(definition, ast.FunctionDef | ast.ClassDef)
     definition.name = name

@@ -1,0 +1,108 @@
+"""A real JupyterLab in a real browser, for tests. Requests that would leave the machine are refused and recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from playwright.sync_api import Page, Route, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[1]
+TOKEN = "testing"
+# All cells in the page at once, not only those in view; no news.
+SETTINGS = {
+    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
+    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
+}
+
+
+def find_chromium() -> str | None:
+    """The browser that the system has: CHROMIUM, or one of the usual names."""
+    names = [os.environ.get("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"]
+    return next((path for path in map(shutil.which, filter(None, names)) if path), None)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def kernel_environment() -> dict[str, str]:
+    """The environment of a user's kernel: without the tests' own settings of matplotlib and Jupyter."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "IPYTHON", "MPLBACKEND"))}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return {**kept, "PATH": path, "PYTHONPATH": str(ROOT)}
+
+
+@contextlib.contextmanager
+def jupyterlab(folder: Path, home: Path) -> Iterator[str]:
+    """JupyterLab on `folder`, with a home of its own; yields its address."""
+    for plugin, values in SETTINGS.items():
+        name, _, part = plugin.partition(":")
+        target = home / ".jupyter/lab/user-settings" / name / f"{part}.jupyterlab-settings"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(values))
+    port = free_port()
+    environment = {**kernel_environment(), "HOME": str(home)}
+    command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--port={port}"]
+    command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}", "--ServerApp.port_retries=0"]
+    with (home / "lab.log").open("w") as log:
+        server = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+    try:
+        wait_until_it_answers(f"http://127.0.0.1:{port}/api?token={TOKEN}", server, home / "lab.log")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def wait_until_it_answers(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(600):
+        if server.poll() is not None:
+            raise RuntimeError(f"JupyterLab ended:\n{log.read_text()}")
+        try:
+            urllib.request.urlopen(address, timeout=5)
+            return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    raise RuntimeError(f"JupyterLab does not answer:\n{log.read_text()}")
+
+
+@contextlib.contextmanager
+def browser_page(chromium: str) -> Iterator[tuple[Page, list[str]]]:
+    """A page of a headless browser, and the list of addresses elsewhere that it asked for."""
+    elsewhere: list[str] = []
+
+    def keep_inside(route: Route) -> None:
+        if route.request.url.startswith(("http://127.0.0.1:", "data:", "blob:")):
+            route.continue_()
+        else:
+            elsewhere.append(route.request.url)
+            route.abort()
+
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
+        page = browser.new_page(viewport={"width": 1200, "height": 1000})
+        page.set_default_timeout(60_000)
+        page.route("**/*", keep_inside)
+        yield page, elsewhere
+        browser.close()
+
+
+def open_notebook(page: Page, address: str, name: str) -> None:
+    """Open a notebook in a fresh workspace and wait until its kernel is idle."""
+    page.goto(f"{address}/lab/workspaces/{Path(name).stem}/tree/{name}?reset&token={TOKEN}")
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']")

@@ -1,0 +1,112 @@
+"""The builder: students' notebooks are what the sources say, and sources with mistakes are refused."""
+
+from __future__ import annotations
+
+import re
+
+import nbformat
+import pytest
+
+from autograder import build
+from autograder.hidden import all_hidden
+from course_lib.exercises import TOPICS, all_exercises
+
+STEMS = build.stems()
+every_notebook = pytest.mark.parametrize("stem", STEMS)
+
+
+def released(stem):
+    return nbformat.read(build.NOTEBOOKS / f"{stem}.ipynb", as_version=4)
+
+
+def grade_cells(notebook):
+    return {cell.metadata.nbgrader.grade_id: cell for cell in notebook.cells if "nbgrader" in cell.metadata}
+
+
+def test_there_is_one_source_for_each_topic():
+    assert [stem.partition("_")[2] for stem in STEMS] == list(TOPICS)
+
+
+def test_committed_files_are_up_to_date():
+    assert build.stale_files(build.build()) == [], "run `make build` and commit what it changed"
+
+
+@every_notebook
+def test_released_notebook_is_ready_for_students(stem):
+    notebook = released(stem)
+    nbformat.validate(notebook)
+    assert notebook.metadata.kernelspec.name == "python3"
+    assert all(not cell.outputs and cell.execution_count is None for cell in notebook.cells if cell.cell_type == "code")
+    text = "\n".join(cell.source for cell in notebook.cells)
+    assert not re.search("BEGIN SOLUTION|END SOLUTION|HIDDEN TESTS|check_hidden|MARK SCHEME", text)
+    assert "{{" not in text
+    assert "What you can do now" in text
+
+
+@every_notebook
+def test_every_exercise_of_the_topic_is_in_the_notebook(stem):
+    cells = grade_cells(released(stem))
+    exercises = [e for e in all_exercises().values() if e.topic == stem.partition("_")[2]]
+    assert exercises
+    for exercise in exercises:
+        assert "raise NotImplementedError()" in cells[exercise.name].source
+        assert cells[exercise.name].metadata.nbgrader.solution
+        assert cells[f"{exercise.name}_check"].metadata.nbgrader.points == exercise.max_points
+        assert cells[f"{exercise.name}_hidden"].metadata.nbgrader.points == all_hidden()[exercise.name].points
+
+
+@every_notebook
+def test_there_is_a_written_question_marked_by_hand(stem):
+    written = [c for c in released(stem).cells if c.cell_type == "markdown" and "nbgrader" in c.metadata]
+    assert written and all(cell.metadata.nbgrader.grade and cell.metadata.nbgrader.points > 0 for cell in written)
+
+
+@every_notebook
+def test_nothing_in_the_text_is_loaded_from_elsewhere(stem):
+    for cell in released(stem).cells:
+        if cell.cell_type == "markdown":
+            assert not re.search(r"!\[|<img|<svg|```mermaid|<script|<iframe", cell.source), cell.source[:200]
+
+
+@every_notebook
+def test_neighbours_are_linked(stem):
+    place = STEMS.index(stem)
+    last = released(stem).cells[-1].source
+    for neighbour in STEMS[max(place - 1, 0) : place] + STEMS[place + 1 : place + 2]:
+        assert f"({neighbour}.ipynb)" in last
+
+
+# --- sources with mistakes ------------------------------------------------------------------------------
+
+TITLE = "# %% [markdown]\n# # Masks\n\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (TITLE + "# %% excercise causal_mask\n1\n", "do not know what to do"),
+        (TITLE + "# %% exercise casual_mask\n1\n", "no exercise casual_mask"),
+        (TITLE + "# %% exercise causal_mask\n1\n", "BEGIN SOLUTION"),
+        (TITLE + "# %% check causal_mask\ncheck(other)\n", "one line check"),
+        (TITLE + "# %% setup\n1\n\n# %% setup\n2\n", "Two cells are called"),
+        ("# %%\n1\n", "first cell has to be the title"),
+    ],
+)
+def test_mistakes_in_a_source_are_named(tmp_path, monkeypatch, source, words):
+    (tmp_path / "02_masks.py").write_text(source)
+    monkeypatch.setattr(build, "SOLUTIONS", tmp_path)
+    with pytest.raises(build.SourceError, match=words):
+        build.solution_notebook("02_masks")
+
+
+def test_check_option_tells_what_is_out_of_date(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(build, "NOTEBOOKS", tmp_path)
+    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(build, "build", lambda: {tmp_path / "a.ipynb": "new"})
+    (tmp_path / "a.ipynb").write_text("old")
+    assert build.main(["--check"]) == 1
+    assert "out of date: a.ipynb" in capsys.readouterr().err
+    assert (tmp_path / "a.ipynb").read_text() == "old"
+    assert build.main([]) == 0
+    assert (tmp_path / "a.ipynb").read_text() == "new"
+    assert build.main(["--check"]) == 0

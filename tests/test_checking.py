@@ -1,0 +1,231 @@
+"""The check engine itself: what it says, what it tolerates, what it keeps to itself."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import pytest
+import torch
+
+from course_lib.checking.difference import Difference, describe_shape_mismatch
+from course_lib.checking.expect import Failure, as_shape, expect_equal, expect_mask
+from course_lib.checking.grading import grade
+from course_lib.checking.merge import merged
+from course_lib.checking.report import CheckResult, Report
+from course_lib.checking.subject import Opaque, Subject, plain
+from course_lib.exercises import all_exercises, masks
+
+CAUSAL = masks.causal_mask
+ATTENTION = masks.masked_attention
+
+
+def report_on(exercise, obj):
+    return grade(exercise, Subject(obj))
+
+
+def text(report):
+    """The report on one line, so that line breaks do not matter."""
+    return " ".join(str(report).split())
+
+
+# --- reports --------------------------------------------------------------------------------------------
+
+
+def test_report_names_the_mistake_and_stops_at_the_first_failure():
+    report = report_on(CAUSAL, lambda n: torch.ones(n, n).tril(1))
+    assert report.outcome == "wrong"
+    assert (report.points, report.max_points, report.passed) == (2.0, 4.0, False)
+    assert [check.passed for check in report.checks] == [True, True, False, None]
+    assert report.misconception == "peeks_one_ahead"
+    assert "Each position sees one step into the future" in text(report)
+    assert "2 of 4 points" in text(report)
+    assert "(not reached)" in text(report)
+    assert 'hint("causal_mask")' in text(report)
+
+
+def test_right_answer_has_nothing_to_explain():
+    report = report_on(CAUSAL, lambda n: torch.ones(n, n).tril())
+    assert report.passed and report.misconception is None
+    assert "hint" not in str(report)
+
+
+def test_two_mistakes_are_named_as_a_pair():
+    def two_mistakes(q, k, v, mask):
+        scores = torch.einsum("...id,...jd->...ij", q, k) / q.size(-1)  # no root, and masked too late
+        weights = torch.softmax(scores, -1) * mask
+        return weights @ v, weights
+
+    report = report_on(ATTENTION, two_mistakes)
+    assert set(report.misconception.split(" + ")) == {"masks_after_the_softmax", "divides_by_d_k"}
+    assert "sums to 1" in text(report) and "square root" in text(report)
+
+
+def test_unknown_mistake_shows_the_first_difference():
+    def unknown(n):
+        mask = torch.ones(n, n, dtype=torch.bool).tril()
+        mask[-1, 0] = n == 1
+        return mask
+
+    report = report_on(CAUSAL, unknown)
+    assert report.misconception is None
+    assert "On the input n = 4" in text(report)
+    assert "First difference at index [3, 0]: expected True, got False." in text(report)
+    assert "yours − expected" in report.as_html()
+
+
+def test_html_escapes_what_comes_from_students():
+    failed = CheckResult("p", False, "<script>alert(1)</script>", 0.0, 1.0)
+    assert "<script>" not in Report("x", "wrong", (failed,)).as_html()
+
+
+def test_mimebundle_in_a_terminal_is_the_whole_text():
+    bundle = report_on(CAUSAL, lambda n: torch.ones(n, n))._repr_mimebundle_()
+    assert bundle["text/plain"].startswith("causal_mask")
+    assert "course-report" in bundle["text/html"]
+
+
+# --- subjects -------------------------------------------------------------------------------------------
+
+
+def test_students_output_and_warnings_stay_inside(capfd):
+    def noisy(n):
+        print("debugging")
+        print("on stderr", file=sys.stderr)
+        warnings.warn("a warning", stacklevel=1)
+        return torch.ones(n, n).tril()
+
+    assert report_on(CAUSAL, noisy).passed
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+def test_students_random_stream_is_left_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    report_on(CAUSAL, lambda n: torch.rand(n, n) > 0.5)
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_random_answers_are_the_same_for_everyone():
+    first, second = (Subject(lambda n: torch.rand(n))(3) for _ in range(2))
+    assert torch.equal(first, second)
+
+
+def test_exit_is_an_error_like_any_other():
+    report = report_on(CAUSAL, lambda n: sys.exit(1))
+    assert report.outcome == "raised" and report.points == 0
+
+
+def test_not_implemented_later_on_is_not_attempted():
+    def half(n):
+        if n > 3:
+            raise NotImplementedError
+        return torch.ones(n, n)
+
+    assert report_on(CAUSAL, half).outcome == "not attempted"
+
+
+def test_gradient_is_zero_where_nothing_flows():
+    subject = Subject(lambda x, y: (x * 2, None))
+    x, y = torch.ones(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    assert subject.gradient(x, y, wrt=0).tolist() == [2, 2, 2]
+    assert subject.gradient(x, y, wrt=0, at=(1,)).tolist() == [0, 2, 0]
+    assert subject.gradient(x, y, wrt=1).tolist() == [0, 0, 0]
+
+
+def test_changed_inputs_are_noticed_but_not_passed_on():
+    x = torch.zeros(2)
+    subject = Subject(lambda x: x.add_(1))
+    subject(x)
+    assert subject.changed_inputs == {"0"} and x.tolist() == [0, 0]
+
+
+def test_only_plain_data_comes_out():
+    class Sneaky(torch.Tensor):
+        pass
+
+    assert type(plain(torch.ones(2).as_subclass(Sneaky))) is torch.Tensor
+    assert plain({"a": object}) == {"a": Opaque("type")}
+    assert plain((1, [2.0, None], "x")) == (1, [2.0, None], "x")
+
+
+# --- tolerance ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (1, 3, 4), (3, 1, 4), (3, 1, 1, 4)])
+def test_mask_shapes_that_mean_the_same_are_accepted(shape):
+    want = torch.rand(3, 4) > 0.5
+    for dtype in (torch.bool, torch.int64, torch.float32):
+        expect_mask(want.reshape(shape).to(dtype), want)
+
+
+def test_broadcastable_mask_is_accepted_and_other_shapes_are_not():
+    assert as_shape(torch.ones(2, 1, 5), (2, 3, 5)).shape == (2, 3, 5)
+    assert as_shape(torch.ones(2, 1, 3, 5), (2, 3, 5)).shape == (2, 3, 5)
+    assert as_shape(torch.ones(5, 3), (3, 5)) is None
+
+
+def test_numbers_may_be_tensors_or_floats():
+    expect_equal(torch.tensor(3), 3)
+    expect_equal(3.0000001, 3)
+    with pytest.raises(Failure, match="should be 3, but it is 4"):
+        expect_equal(4, 3)
+
+
+# --- differences in words -------------------------------------------------------------------------------
+
+WANT = torch.tensor([[1.0, 2.0, 4.0], [3.0, -1.0, 0.5], [2.0, 7.0, -2.0]])
+
+
+@pytest.mark.parametrize(
+    ("got", "words"),
+    [
+        (2.5 * WANT, "2.5 times"),
+        (WANT + 3, "plus 3"),
+        (WANT.T, "transpose"),
+        (WANT.flip(0), "reverse order along axis 0"),
+        (WANT.roll(1, 1), "moved by one place along axis 1"),
+        (torch.zeros(3, 3), "Every value of yours is 0"),
+    ],
+)
+def test_simple_relations_are_told(got, words):
+    assert words in Difference(got, WANT).in_words()
+
+
+def test_inverted_mask_is_told():
+    want = torch.tensor([[True, False], [True, True]])
+    assert "inverted" in Difference(~want, want).in_words()
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "words"),
+    [
+        ((2, 4, 3), (2, 3, 4), "another order"),
+        ((2, 1, 3), (2, 3), "too many"),
+        ((2, 3), (2, 1, 3), "missing"),
+        ((3,), (2, 3, 5), "1 axes instead of 3"),
+    ],
+)
+def test_shape_slips_are_told(got, want, words):
+    assert words in describe_shape_mismatch(got, want, "The result")
+
+
+# --- merging two mistakes -------------------------------------------------------------------------------
+
+
+def test_mistakes_in_the_same_place_cannot_be_merged():
+    assert merged(CAUSAL.reference, masks.hides_the_diagonal, masks.peeks_one_ahead) is None
+
+
+def test_most_pairs_that_can_be_merged_are_recognised():
+    """Two mistakes may cancel or look like a third; what is recognised is never called by a wrong single name."""
+    for exercise in all_exercises().values():
+        for first in exercise.misconceptions[:4]:
+            for second in exercise.misconceptions[4:8]:
+                both = merged(exercise.reference, first, second)
+                if both is None:
+                    continue
+                report = report_on(exercise, both)
+                assert report.passed or report.misconception is not None, (first.__name__, second.__name__)
