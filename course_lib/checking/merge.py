@@ -30,9 +30,9 @@ def merged(
     """A program that makes the mistakes of both, or None if they touch the same place."""
     name = reference.__name__
     module = reference.__module__.rsplit(".", 1)[-1]
-    ancestor, one, two = (tokens_of(program, name, module) for program in (reference, first, second))
-    changes = edits_between(ancestor, one)
-    changes += [edit for edit in edits_between(ancestor, two) if edit not in changes]
+    ancestor = tokens_of(reference, name, module)
+    changes = edits_of(reference, first)
+    changes = changes + [edit for edit in edits_of(reference, second) if edit not in changes]
     edits = sorted(changes, key=lambda edit: edit[:2])
     if any(left[1] > right[0] or left[0] == right[0] for left, right in itertools.pairwise(edits)):
         return None
@@ -76,6 +76,13 @@ def tokens_of(program: Callable[..., Any], name: str, module: str) -> list[Token
             node.annotation = None
     text = ast.unparse(definition)
     return [(token.type, token.string) for token in tokenize.generate_tokens(io.StringIO(text).readline)]
+
+
+@functools.cache
+def edits_of(reference: Callable[..., Any], program: Callable[..., Any]) -> list[Edit]:
+    """What turns the reference into the program. Each program takes part in many pairs."""
+    name, module = reference.__name__, reference.__module__.rsplit(".", 1)[-1]
+    return edits_between(tokens_of(reference, name, module), tokens_of(program, name, module))
 
 
 def edits_between(ancestor: Sequence[Token], changed: Sequence[Token]) -> list[Edit]:
