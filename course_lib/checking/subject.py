@@ -105,6 +105,17 @@ class Subject:
         """The same subject with nothing asked yet."""
         return Subject(self.obj)
 
+    @contextlib.contextmanager
+    def unobserved(self) -> Iterator[None]:
+        """What is asked inside leaves no trace: for trying things out."""
+        noted = len(self.trace)
+        yield
+        del self.trace[noted:]
+
+    def note(self, question: str, answer: Any) -> None:
+        """Put into the trace what counts of an unobserved answer, where several answers mean the same."""
+        self._note(question, answer)
+
     def _note(self, question: str, answer: Any) -> Any:
         self.trace.append(Event(question, answer))
         return answer
@@ -152,13 +163,6 @@ class Built(Subject):
         with torch.no_grad():
             for name, value in tensors.items():
                 parameters[name].copy_(value)
-
-    @contextlib.contextmanager
-    def unobserved(self) -> Iterator[None]:
-        """What is asked inside leaves no trace: for trying things out."""
-        noted = len(self.trace)
-        yield
-        del self.trace[noted:]
 
     def train(self, mode: bool = True) -> None:
         """Switch between training (dropout active) and evaluation."""
