@@ -362,6 +362,59 @@ def writes_a_power_of_tensors_as_xor(n, d_model):
     return table
 
 
+@encoding.misconception
+def divides_by_the_length(n, d_model):
+    """Your exponent is 2i over the number of positions. It is 2i over the number of columns, d_model."""
+    positions = torch.arange(0, n)
+    columns = torch.arange(0, d_model)
+    pairs = columns // 2
+    frequencies = 10000.0 ** (-2 * pairs / n)
+    angles = positions[:, None] * frequencies[None, :]
+    table = angles.sin()
+    table[:, 1::2] = angles[:, 1::2].cos()
+    return table
+
+
+@encoding.misconception
+def mixes_two_logarithms(n, d_model):
+    """You combined exp with the logarithm to the base 10. exp undoes the natural logarithm: log10(10000) is 4, but
+    ln(10000) is 9.21."""
+    positions = torch.arange(0, n)
+    columns = torch.arange(0, d_model)
+    pairs = columns // 2
+    frequencies = torch.exp(-2 * pairs / d_model * math.log10(10000.0))
+    angles = positions[:, None] * frequencies[None, :]
+    table = angles.sin()
+    table[:, 1::2] = angles[:, 1::2].cos()
+    return table
+
+
+@encoding.misconception
+def leaves_the_cosines_out(n, d_model):
+    """The odd columns of your table are 0: the cosines are missing."""
+    positions = torch.arange(0, n)
+    columns = torch.arange(0, d_model)
+    pairs = columns // 2
+    frequencies = 10000.0 ** (-2 * pairs / d_model)
+    angles = positions[:, None] * frequencies[None, :]
+    table = angles.sin()
+    table[:, 1::2] = 0.0
+    return table
+
+
+@encoding.misconception
+def leaves_an_odd_column_empty(n, d_model):
+    """With an odd d_model the last column of your table stays 0: a loop over d_model // 2 pairs never reaches it. It
+    is a sine without a partner."""
+    table = torch.zeros(n, d_model)
+    for pos in range(n):
+        for i in range(d_model // 2):
+            angle = pos / 10000 ** (2 * i / d_model)
+            table[pos, 2 * i] = math.sin(angle)
+            table[pos, 2 * i + 1] = math.cos(angle)
+    return table
+
+
 @encoding.alternative
 def in_two_loops(n, d_model):
     table = torch.zeros(n, d_model)
@@ -490,6 +543,22 @@ class adds_along_the_batch(nn.Module):
 
 
 @module.misconception
+class lets_the_table_run_along_the_first_axis(nn.Module):
+    """Your rows have the shape (time, 1, d_model), which is made for inputs with time first. Here the batch is axis 0
+    and time is axis 1."""
+
+    def __init__(self, d_model, max_len=5000):
+        super().__init__()
+        table = sinusoidal_encoding(max_len, d_model)
+        self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x):
+        n = x.shape[1]
+        rows = self.table[:n, None]
+        return x + rows.to(x.dtype)
+
+
+@module.misconception
 class adds_x_twice(nn.Module):
     """x is in your result twice: 2x + table. The positions are added to x once."""
 
@@ -514,6 +583,7 @@ class adds_the_whole_table(nn.Module):
         self.register_buffer("table", table, persistent=False)
 
     def forward(self, x):
+        n = x.shape[1]
         rows = self.table
         return x + rows.to(x.dtype)
 
@@ -1322,7 +1392,9 @@ class looks_up_the_features(nn.Module):
         self.table = nn.Embedding(max_len, d_model)
 
     def forward(self, x):
-        rows = self.table(x)
+        n = x.shape[1]
+        positions = x
+        rows = self.table(positions)
         return x + rows
 
 
@@ -1790,6 +1862,21 @@ def uses_the_turned_first(x, positions):
 
 
 @rope.misconception
+def mixes_each_feature_with_itself(x, positions):
+    """You added cos and sin times the same feature. To turn a pair, each feature needs a part of the other one."""
+    d = x.shape[-1]
+    pairs = torch.arange(0, d // 2, device=x.device)
+    frequencies = 10000.0 ** (-2 * pairs / d)
+    angles = positions[:, None] * frequencies[None, :]
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x[..., 0::2], x[..., 1::2]
+    turned_first = first * cos + first * sin
+    turned_second = second * sin + second * cos
+    turned = torch.stack([turned_first, turned_second], dim=-1)
+    return turned.flatten(start_dim=-2)
+
+
+@rope.misconception
 def swaps_sine_and_cosine_of_rope(x, positions):
     """Sine and cosine have changed places: at angle 0 the cosine, 1, keeps a feature as it is."""
     d = x.shape[-1]
@@ -1916,14 +2003,18 @@ alibi = Exercise(
 def penalty_of(subject, case):
     """What the softmax sees of the bias: row by row, the part up to the query, relative to the query itself."""
     num_heads, n = case["num_heads"], case["n"]
-    got = expect_floats(subject(num_heads, n), what="the bias")
-    same = as_shape(got, (num_heads, n, n))
-    if same is None:
+    with subject.unobserved():  # what stands to the right of the query is free
+        got = subject(num_heads, n)
+    same = as_shape(got, (num_heads, n, n)) if isinstance(got, torch.Tensor) else None
+    if same is None or same.isnan().any() or not same.is_floating_point():
+        subject.note("call", got)
         expect_floats(got, (num_heads, n, n), "the bias")
     own = same.double().diagonal(dim1=-2, dim2=-1)
-    expect(own.isfinite().all(), "A position is not allowed to look at itself: the bias is infinite there.")
     past = torch.ones(n, n, dtype=torch.bool).tril()
-    return torch.where(past, same.double() - own[..., None], 0.0)
+    penalty = torch.where(past, same.double() - own[..., None], 0.0)
+    subject.note("penalty", penalty)
+    expect(own.isfinite().all(), "A position is not allowed to look at itself: the bias is infinite there.")
+    return penalty
 
 
 def penalty_wanted(case):
