@@ -1620,7 +1620,7 @@ rope = Exercise(
         {"x": normal(3, 4, seed=22), "positions": torch.tensor([2, 3, 4])},
         {"x": normal(2, 3, 5, 8, seed=23), "positions": torch.tensor([7, 0, 3, 12, 4])},
     ],
-    minutes=15,
+    minutes=12,
     difficulty=3,
     hints=[
         "A point (a, b) turned by an angle is (a cos - b sin, a sin + b cos). Every pair of features is such a point.",
