@@ -277,6 +277,14 @@ def test_table_with_two_other_mistakes():
     assert named("sinusoidal_encoding", answer) == "gives_the_cosine_its_own_frequency + has_another_base"
 
 
+def test_a_second_mistake_does_not_hide_behind_an_odd_width():
+    def answer(n, d_model):
+        angles = torch.arange(n)[:, None] / 10000 ** (2 * torch.arange(0, d_model, 2) / d_model)
+        return torch.cat([angles.sin(), angles.cos()], dim=-1)  # has d_model + 1 columns if d_model is odd
+
+    assert named("sinusoidal_encoding", answer) == "doubles_the_exponent + puts_all_sines_first"
+
+
 def test_module_with_two_mistakes():
     class Answer(nn.Module):
         def __init__(self, d_model, max_len):

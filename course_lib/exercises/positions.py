@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 
 from course_lib import positions as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import Failure, as_shape, expect, expect_close, expect_floats
+from course_lib.checking.expect import Failure, as_shape, expect, expect_close, expect_floats, is_close
 from course_lib.checking.inputs import normal
 from course_lib.positions import sinusoidal_encoding
 
@@ -43,12 +44,25 @@ def encoding_of(subject, case):
     return expect_floats(subject(case["n"], case["d_model"]), (case["n"], case["d_model"]), "the table")
 
 
+def for_an_even_width(holds):
+    """A property that leaves out the cases with an odd d_model: they have a property of their own."""
+
+    @functools.wraps(holds)
+    def holds_if_even(subject, case):
+        if case["d_model"] % 2 == 0:
+            holds(subject, case)
+
+    return holds_if_even
+
+
 @encoding.property("the table has one row a position and one column a dimension", points=1)
+@for_an_even_width
 def encoding_shape(subject, case):
     encoding_of(subject, case)
 
 
 @encoding.property("position 0 is 0, 1, 0, 1, …", points=1)
+@for_an_even_width
 def encoding_of_position_zero(subject, case):
     row = encoding_of(subject, case)[0]
     want = torch.arange(case["d_model"]) % 2
@@ -56,22 +70,35 @@ def encoding_of_position_zero(subject, case):
 
 
 @encoding.property("the first pair of columns is sin(pos), cos(pos)", points=1)
+@for_an_even_width
 def encoding_of_the_first_pair(subject, case):
     pair = encoding_of(subject, case)[:, :2]
     pos = torch.arange(case["n"], dtype=torch.float64)
-    expect_close(pair, torch.stack([pos.sin(), pos.cos()], dim=1), "columns 0 and 1")
+    expect_close(pair, torch.stack([pos.sin(), pos.cos()], dim=1), "the first pair of columns")
 
 
 @encoding.property("the two columns of a pair belong to one angle: sin² + cos² = 1", points=1)
+@for_an_even_width
 def encoding_pairs(subject, case):
-    pairs = case["d_model"] // 2
-    squares = encoding_of(subject, case)[:, : 2 * pairs].unflatten(1, (pairs, 2)).square().sum(dim=-1)
+    squares = encoding_of(subject, case).unflatten(1, (-1, 2)).square().sum(dim=-1)
     expect_close(squares, torch.ones_like(squares), "the sum of squares of columns 2i and 2i+1")
 
 
-@encoding.property("pair i has the frequency 10000^(-2i/d_model)", points=2)
+@encoding.property("pair i has the frequency 10000^(-2i/d_model)", points=1)
+@for_an_even_width
 def encoding_values(subject, case):
     expect_close(subject(case["n"], case["d_model"]), sinusoidal_encoding(**case), "the table", atol=1e-4)
+
+
+@encoding.property("an odd d_model ends with a sine", points=1)
+def encoding_of_an_odd_width(subject, case):
+    if case["d_model"] % 2 == 0:
+        return
+    even = {**case, "d_model": case["d_model"] - 1}
+    with subject.unobserved():
+        is_right = is_close(encoding_of(subject, even), sinusoidal_encoding(**even), atol=1e-4)
+    if is_right:  # otherwise the mistake is another one, and an odd width would only hide it
+        expect_close(encoding_of(subject, case), sinusoidal_encoding(**case), "the table", atol=1e-4)
 
 
 @encoding.misconception
@@ -415,6 +442,19 @@ def leaves_an_odd_column_empty(n, d_model):
     return table
 
 
+@encoding.misconception
+def makes_an_odd_width_even(n, d_model):
+    """For an odd d_model your table has one column too many: the last sine has no cosine. Cut it off."""
+    positions = torch.arange(0, n)
+    columns = torch.arange(0, d_model + d_model % 2)
+    pairs = columns // 2
+    frequencies = 10000.0 ** (-2 * pairs / d_model)
+    angles = positions[:, None] * frequencies[None, :]
+    table = angles.sin()
+    table[:, 1::2] = angles[:, 1::2].cos()
+    return table
+
+
 @encoding.alternative
 def in_two_loops(n, d_model):
     table = torch.zeros(n, d_model)
@@ -485,7 +525,13 @@ def module_of(subject, case):
     return subject.build(case["d_model"], case["max_len"])
 
 
+def module_wanted(case):
+    x = case["x"]
+    return x + sinusoidal_encoding(x.shape[1], case["d_model"]).to(x.dtype)
+
+
 @module.property("the result has the shape and the dtype of x", points=1)
+@for_an_even_width
 def module_shape(subject, case):
     x = case["x"]
     got = expect_floats(module_of(subject, case)(x), tuple(x.shape))
@@ -496,6 +542,7 @@ def module_shape(subject, case):
 
 
 @module.property("every sentence of the batch gets the same position vectors", points=1)
+@for_an_even_width
 def module_is_alike_for_all(subject, case):
     x = case["x"]
     built = module_of(subject, case)
@@ -504,13 +551,13 @@ def module_is_alike_for_all(subject, case):
 
 
 @module.property("x plus the first rows of the sinusoidal table", points=2)
+@for_an_even_width
 def module_values(subject, case):
-    x = case["x"]
-    want = x + sinusoidal_encoding(x.shape[1], case["d_model"])
-    expect_close(module_of(subject, case)(x), want.to(x.dtype), atol=1e-4)
+    expect_close(module_of(subject, case)(case["x"]), module_wanted(case), atol=1e-4)
 
 
 @module.property("the table is a buffer: it moves with the module, and it is not trained", points=1)
+@for_an_even_width
 def module_has_a_buffer(subject, case):
     built = module_of(subject, case)
     trained = built.shapes()
@@ -521,9 +568,16 @@ def module_has_a_buffer(subject, case):
     )
 
 
-@module.property("the input is left as it was", points=1)
-def module_keeps_x(subject, case):
-    module_of(subject, case)(case["x"])
+@module.property("an odd d_model works as well", points=1)
+def module_of_an_odd_width(subject, case):
+    if case["d_model"] % 2 == 0:
+        module_of(subject, case)(case["x"])  # the last property also looks at what became of x
+        return
+    even = {**case, "d_model": case["d_model"] - 1, "x": case["x"][..., 1:]}
+    with subject.unobserved():
+        got = module_of(subject, even)(even["x"])
+    if isinstance(got, torch.Tensor) and is_close(got, module_wanted(even), atol=1e-4):
+        expect_close(module_of(subject, case)(case["x"]), module_wanted(case), atol=1e-4)
 
 
 @module.misconception
@@ -1643,7 +1697,7 @@ def rope_shape(subject, case):
 @rope.property("at position 0 nothing is turned", points=1)
 def rope_at_zero(subject, case):
     at_zero = {**case, "positions": torch.zeros_like(case["positions"])}
-    expect_close(rope_of(subject, at_zero), case["x"], "x with all positions 0")
+    expect_close(rope_of(subject, at_zero), case["x"], "the result at position 0, compared with x,")
 
 
 @rope.property("every vector keeps its length", points=1)
@@ -2049,14 +2103,14 @@ def alibi_is_linear(subject, case):
 @alibi.property("2, 4, 8, … heads: the slopes are 2^(-8h/H)", points=1)
 def alibi_slopes_of_powers_of_two(subject, case):
     if math.log2(case["num_heads"]).is_integer():
-        slopes = penalty_wanted(case)[:, 1, 0]
-        expect_close(penalty_of(subject, case)[:, 1, 0], slopes, "the cost of one step, head by head,")
+        slopes = -penalty_wanted(case)[:, 1, 0]
+        expect_close(-penalty_of(subject, case)[:, 1, 0], slopes, "the cost of one step, head by head,")
 
 
 @alibi.property("other numbers of heads: the series of p heads, then every second of the series of 2p", points=1)
 def alibi_slopes_of_others(subject, case):
-    slopes = penalty_wanted(case)[:, 1, 0]
-    expect_close(penalty_of(subject, case)[:, 1, 0], slopes, "the cost of one step, head by head,")
+    slopes = -penalty_wanted(case)[:, 1, 0]
+    expect_close(-penalty_of(subject, case)[:, 1, 0], slopes, "the cost of one step, head by head,")
 
 
 @alibi.misconception
@@ -2168,8 +2222,8 @@ def forgets_the_slopes(num_heads, n):
 
 @alibi.misconception
 def penalises_the_future(num_heads, n):
-    """Your penalty grows to the right of the query, where the causal mask hides everything, and is 0 for all earlier
-    keys. Query and key have changed places."""
+    """Your bias is the same for all keys up to the query: far keys cost nothing. If there is a penalty, it stands right
+    of the query, where the causal mask hides everything: query and key have changed places."""
     p = 2 ** int(math.log2(num_heads))
     series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
     between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
