@@ -12,7 +12,8 @@ A cell of the source says what it is in a few words behind its `# %%`:
     # %% answer why_causal 2 [markdown]    a written answer, marked by hand, worth 2 points
 
 What nbgrader needs to know is derived from these words. After each check a locked cell is added in which the grader
-runs the hidden cases. In the text, `{{exercise causal_mask}}` becomes a line with points, minutes and difficulty.
+runs the hidden cases. In the text, `{{exercise causal_mask}}` becomes a line with points, minutes and difficulty,
+and `{{map}}` the table of all notebooks.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ def prepared(cell: NotebookNode, stem: str) -> Iterator[NotebookNode]:
         case []:
             if cell.cell_type == "markdown":
                 cell.source = EXERCISE_MARK.sub(lambda mark: exercise_line(mark[1], stem), cell.source)
+                cell.source = cell.source.replace("{{map}}", course_map())
             yield cell
         case ["setup"]:
             yield marked(cell, f"setup_{stem}", locked=True)
@@ -164,8 +166,7 @@ def exercise_line(name: str, stem: str) -> str:
 
 
 def header_line(stem: str) -> str:
-    settings = course_settings()
-    badge = badge_markdown(settings["repository"], settings["branch"], f"{stem}.ipynb")
+    badge = badge_markdown(notebook=f"{stem}.ipynb", **course_settings())
     return " · ".join([badge, *neighbour_links(stem)])
 
 
@@ -185,8 +186,7 @@ def neighbour_links(stem: str) -> list[str]:
 
 
 def bootstrap_cell() -> NotebookNode:
-    settings = course_settings()
-    cell = nbformat.v4.new_code_cell(bootstrap_source(settings["repository"], settings["branch"]))
+    cell = nbformat.v4.new_code_cell(bootstrap_source(**course_settings()))
     cell.metadata.update({"cellView": "form", "jupyter": {"source_hidden": True}})  # folded in Colab and JupyterLab
     return marked(cell, "bootstrap", locked=True)
 
@@ -251,21 +251,27 @@ def readme() -> str:
     _, end, after = rest.partition(MAP_END)
     if not end:
         raise SourceError(f"README.md: the lines {MAP_BEGIN!r} and {MAP_END!r} are missing.")
-    return f"{before}{begin}\n{course_map()}\n{end}{after}"
+    return f"{before}{begin}\n{course_map_with_badges()}\n{end}{after}"
 
 
-def course_map() -> str:
-    """A table with a line for each notebook: title, exercises, minutes, points, and the link that opens it in Colab."""
-    settings = course_settings()
-    lines = ["| notebook | you build | minutes | points | |", "|---|---|---|---|---|"]
+def course_map(folder: str = "") -> str:
+    """A table with a line for each notebook: its title, what is built in it, minutes and points of the exercises."""
+    lines = ["| notebook | you build | minutes | points |", "|---|---|---|---|"]
     for stem in stems():
         exercises = [e for e in all_exercises().values() if e.topic == stem.partition("_")[2]]
         names = ", ".join(f"`{e.name}`" for e in exercises)
         minutes = sum(e.minutes for e in exercises)
         points = sum(e.max_points + all_hidden()[e.name].points for e in exercises)
-        badge = badge_markdown(settings["repository"], settings["branch"], f"{stem}.ipynb")
-        lines.append(f"| [{title(stem)}](notebooks/{stem}.ipynb) | {names} | {minutes} | {points:g} | {badge} |")
+        lines.append(f"| [{title(stem)}]({folder}{stem}.ipynb) | {names} | {minutes} | {points:g} |")
     return "\n".join(lines)
+
+
+def course_map_with_badges() -> str:
+    """The map for the README: each line ends in the link that opens the notebook in Colab."""
+    head, rule, *lines = course_map("notebooks/").splitlines()
+    badges = [badge_markdown(notebook=f"{stem}.ipynb", **course_settings()) for stem in stems()]
+    lines = [f"{line} {badge} |" for line, badge in zip(lines, badges, strict=True)]
+    return "\n".join([f"{head} |", f"{rule}---|", *lines])
 
 
 def title(stem: str) -> str:

@@ -79,8 +79,10 @@ class ExerciseList(tuple[ExerciseInfo, ...]):
         return self.table()._repr_html_()
 
 
-def check(exercise: Any, obj: Any = NOT_GIVEN) -> Report:
+def check(exercise: Any, obj: Any = NOT_GIVEN, *, practice: bool = False) -> Report:
     """Check an answer: `check(causal_mask)`, or `check("causal_mask", anything)`.
+
+    With `practice=True` the report is shown and nothing is recorded: no attempt, no progress.
 
     The report has `.name`, `.points`, `.max_points`, `.passed`, `.outcome` ("not attempted", "raised", "wrong" or
     "right"), `.checks` and `.misconception`. As the last line of a graded cell it gives nbgrader the exact score.
@@ -91,7 +93,8 @@ def check(exercise: Any, obj: Any = NOT_GIVEN) -> Report:
         exercise, obj = exercise.__name__, exercise
     found = find(exercise)
     report = refusal(found, obj) or grade(found, Subject(obj))
-    record.note_report(report)
+    if not practice:
+        record.note_report(report)
     return report
 
 

@@ -56,7 +56,7 @@ def expect_floats(got: Any, shape: tuple[int, ...] | None = None, what: str = "t
         where = tuple(int(i) for i in got.isnan().nonzero()[0])
         raise Failure(
             f"{sentence(what)} contains NaN (not a number), first at index {list(where)}. "
-            "NaN comes from 0/0, inf - inf, or the softmax of a row in which every score is -inf."
+            "NaN comes from 0/0, inf/inf, inf - inf, or the softmax of a row in which every score is -inf."
         )
     return got
 

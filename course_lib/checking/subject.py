@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .expect import Failure, is_close
+from .expect import Failure, as_shape, is_close
 
 ENGINE_FOLDER = str(Path(__file__).parent)
 LIBRARY_FOLDERS = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
@@ -88,7 +88,12 @@ class Subject:
             raise Failure(f"A tensor was expected, but a value of type {type(result).__name__} came back.")
         slope = None
         if result.requires_grad:
-            (slope,) = torch.autograd.grad(result[at].sum(), copies[wrt], allow_unused=True)
+            try:
+                (slope,) = torch.autograd.grad(result[at].sum(), copies[wrt], allow_unused=True)
+            except RuntimeError as error:  # say a tensor that was changed in place after autograd had saved it
+                reason = str(error).partition(".")[0].partition(":")[0]
+                self._note("gradient", "none")
+                raise Failure(f"The gradient of the result cannot be computed: {reason}.") from None
         return self._note("gradient", torch.zeros_like(copies[wrt]) if slope is None else slope.detach())
 
     def build(self, *args: Any) -> Built:
@@ -280,7 +285,7 @@ def same_trace(first: Sequence[Event], second: Sequence[Event]) -> bool:
 def same_answer(first: Any, second: Any) -> bool:
     """Equality of plain data, up to rounding."""
     if isinstance(first, Tensor) and isinstance(second, Tensor):
-        return first.shape == second.shape and is_close(first, second)
+        return same_mask(first, second) if is_mask(first) and is_mask(second) else is_close(first, second)
     if isinstance(first, tuple | list) and isinstance(second, tuple | list):
         return len(first) == len(second) and all(map(same_answer, first, second))
     if isinstance(first, dict) and isinstance(second, dict):
@@ -288,3 +293,15 @@ def same_answer(first: Any, second: Any) -> bool:
     if isinstance(first, int | float) and isinstance(second, int | float):
         return abs(first - second) <= 1e-5 + 1e-4 * abs(second)
     return type(first) is type(second) and bool(first == second)
+
+
+def is_mask(tensor: Tensor) -> bool:
+    """Whether a tensor holds nothing but truth values, of whatever dtype."""
+    return tensor.dtype == torch.bool or bool(((tensor == 0) | (tensor == 1)).all())
+
+
+def same_mask(first: Tensor, second: Tensor) -> bool:
+    """Whether two masks say the same: (batch, 1, key) may stand for (batch, query, key)."""
+    small, large = sorted((first, second), key=Tensor.numel)
+    widened = as_shape(small, tuple(large.shape))
+    return widened is not None and is_close(widened, large)
