@@ -136,7 +136,7 @@ plt.show()
 # The whole way, in five steps:
 
 
-# %%
+# %% figure
 def box(ax, x, y, width, height, colour, text="", size=8):
     ax.add_patch(plt.Rectangle((x, y), width, height, facecolor=colour, edgecolor="black", linewidth=0.7, alpha=0.85))
     if text:
