@@ -1,0 +1,1 @@
+"""Measurements: what trains to what, and what is how fast. `python -m benchmarks` runs them."""
