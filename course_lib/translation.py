@@ -26,9 +26,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from course_lib.decoding import generate
+from course_lib.decoding import bleu, exact_match, generate
 from course_lib.start_here import pad_batch
-from course_lib.transformer import Transformer
+from course_lib.training import shift_right
+from course_lib.transformer import Transformer, cross_attention_weights
 
 PAD, BOS, EOS = 0, 1, 2
 MAX_WORDS = 16
@@ -72,8 +73,8 @@ cat chat, dog chien, horse cheval/chevaux, bird oiseau/oiseaux, lion lion, wolf/
 bear ours/ours, boy garçon, man/men homme, king roi, father père, brother frère, uncle oncle, doctor médecin,
 baker boulanger, book livre, tree arbre, cake gâteau/gâteaux, knife/knives couteau/couteaux, boat bateau/bateaux,
 hat chapeau/chapeaux, coat manteau/manteaux, plane avion, train train, bike vélo, truck camion, garden jardin, wall mur,
-bridge pont, castle château/châteaux, bed lit, mirror miroir, pencil crayon, bag sac, basket panier, egg œuf, hotel hôtel,
-painting tableau/tableaux, computer ordinateur
+bridge pont, castle château/châteaux, bed lit, mirror miroir, pencil crayon, bag sac, basket panier, egg œuf,
+hotel hôtel, painting tableau/tableaux, computer ordinateur
 """
 
 FEMININE_NOUNS = """
@@ -103,8 +104,9 @@ cold froid froide, hot chaud chaude, soft doux douce doux
 VERB_FORMS = """
 see voit voient, watch/watches regarde, love aime, hate déteste, find trouve, seek cherche, take prend prennent,
 leave quitte, follow suit suivent, hear entend entendent, know connaît connaissent, draw dessine, paint peint peignent,
-buy achète, sell vend vendent, break casse, repair répare, wash/washes lave, open ouvre, close ferme, push/pushes pousse,
-pull tire, throw lance, catch/catches attrape, hide cache, show montre, touch/touches touche, forget oublie,
+buy achète, sell vend vendent, break casse, repair répare, wash/washes lave, open ouvre, close ferme,
+push/pushes pousse, pull tire, throw lance, catch/catches attrape, hide cache, show montre,
+touch/touches touche, forget oublie,
 lose perd perdent, keep garde, choose choisit choisissent, await attend attendent, help aide, protect protège,
 admire admire, prefer préfère, want veut veulent, visit visite, describe décrit décrivent, fear craint craignent,
 count compte, bring apporte
@@ -199,7 +201,7 @@ class Sentence:
 
     def phrase(self, phrase: NounPhrase, negated: bool = False) -> None:
         """Add a noun phrase; `negated`: it is the object of a negated verb."""
-        content = [*phrase.adjectives, phrase.noun]
+        content: list[Noun | Adjective] = [*phrase.adjectives, phrase.noun]
         english = [english_form(word, phrase) for word in content]
         self.english += [english_determiner(phrase, english[0], negated), *english]
         first_content = len(self.english) - len(english)
@@ -396,8 +398,8 @@ def english_vocabulary() -> Vocabulary:
 @cache
 def french_vocabulary() -> Vocabulary:
     """Every word a French sentence can have, in alphabetical order."""
-    words = set("le la l' les un une des de d' ce cet cette ces mon ma mes notre nos ne n' pas".split())
-    words.update(PREPOSITIONS.values())
+    words = {"le", "la", "l'", "les", "un", "une", "des", "de", "d'", "ce", "cet", "cette", "ces"}
+    words |= {"mon", "ma", "mes", "notre", "nos", "ne", "n'", "pas", *PREPOSITIONS.values()}
     words.update(form for noun in NOUNS for form in noun.french)
     words.update(form for a in ADJECTIVES for form in (*a.masculine, *a.feminine, a.before_vowel))
     words.update(form for verb in VERBS for form in verb.french)
@@ -431,7 +433,13 @@ def without_padding_columns(ids: Tensor) -> Tensor:
 
 
 def copy_batches(
-    batch_size: int, steps: int, seed: int, reverse: bool = False, vocab_size: int = 20, shortest: int = 4, longest: int = 16
+    batch_size: int,
+    steps: int,
+    seed: int,
+    reverse: bool = False,
+    vocab_size: int = 20,
+    shortest: int = 4,
+    longest: int = 16,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Batches of random symbols to be repeated, or to be said backwards. Ids 0, 1, 2 are PAD, BOS, EOS.
 
@@ -485,3 +493,28 @@ def translate(model: Transformer, sentences: Sequence[str]) -> list[str]:
     source, _ = pad_batch([english_vocabulary().encode(sentence) for sentence in words], PAD)
     results = generate(model, source, BOS, EOS, max_len=MAX_WORDS + 1)
     return [spell(french_vocabulary().decode(ids)) for ids in results]
+
+
+def translation_quality(model: Transformer, pairs: Sequence[Pair]) -> tuple[float, float]:
+    """Greedy translations against the grammar's own: the share that is exactly right, and BLEU."""
+    source, _ = encode_pairs(pairs)
+    results = generate(model, source, BOS, EOS, max_len=MAX_WORDS + 1)
+    hypotheses = [french_vocabulary().decode(ids) for ids in results]
+    references = [pair.french for pair in pairs]
+    return exact_match(hypotheses, references), bleu(hypotheses, references)
+
+
+@torch.no_grad()
+def alignment_accuracy(model: Transformer, pairs: Sequence[Pair]) -> list[float]:
+    """How often a decoder layer looks at the right English word, for each layer.
+
+    Counted for every French noun, adjective and verb, at the step that *predicts* it: the decoder then stands on the
+    word before. The heads' weights are averaged, and the place with the largest weight is where the layer looks.
+    """
+    source, targets = encode_pairs(pairs)
+    weights = cross_attention_weights(model, source, shift_right(targets, BOS))  # (layer, pair, head, target, source)
+    looked_at = weights.mean(dim=2).argmax(dim=-1)  # (layer, pair, target)
+    links = [(row, french, english) for row, pair in enumerate(pairs) for french, english in pair.alignment]
+    rows, french, english = torch.tensor(links).T  # (link,) each
+    right = looked_at[:, rows, french] == english  # (layer, link)
+    return right.float().mean(dim=1).tolist()
