@@ -29,7 +29,8 @@ class Transformer(nn.Module):
     """An encoder-decoder that turns source ids and the targets so far into logits for the next targets.
 
     `tie_weights`: the output layer uses the target embedding's table, and so does the source embedding if both
-    vocabularies have the same size (the paper has one vocabulary for both languages).
+    vocabularies have the same size (the paper has one vocabulary for both languages). The row of `pad_id` then learns
+    as an output, and is masked as an input.
     """
 
     def __init__(

@@ -105,11 +105,10 @@ VERB_FORMS = """
 see voit voient, watch/watches regarde, love aime, hate déteste, find trouve, seek cherche, take prend prennent,
 leave quitte, follow suit suivent, hear entend entendent, know connaît connaissent, draw dessine, paint peint peignent,
 buy achète, sell vend vendent, break casse, repair répare, wash/washes lave, open ouvre, close ferme,
-push/pushes pousse, pull tire, throw lance, catch/catches attrape, hide cache, show montre,
-touch/touches touche, forget oublie,
-lose perd perdent, keep garde, choose choisit choisissent, await attend attendent, help aide, protect protège,
-admire admire, prefer préfère, want veut veulent, visit visite, describe décrit décrivent, fear craint craignent,
-count compte, bring apporte
+push/pushes pousse, pull tire, throw lance, catch/catches attrape, hide cache, show montre, touch/touches touche,
+forget oublie, lose perd perdent, keep garde, choose choisit choisissent, await attend attendent, help aide,
+protect protège, admire admire, prefer préfère, want veut veulent, visit visite, describe décrit décrivent,
+fear craint craignent, count compte, bring apporte
 """
 
 PREPOSITIONS = {"in": "dans", "on": "sur", "under": "sous", "behind": "derrière", "with": "avec", "for": "pour"}
