@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import torch
 
+from course_lib.grammar import make_data
 from course_lib.training import cosine_rate, fit, print_progress
 from course_lib.transformer import Transformer
 from course_lib.translation import (
@@ -17,7 +18,6 @@ from course_lib.translation import (
     WEIGHTS,
     encode_pairs,
     load_translator,
-    make_data,
     new_translator,
     random_batches,
     save_translator,

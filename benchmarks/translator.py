@@ -11,8 +11,9 @@ from functools import partial
 
 from benchmarks.tables import Row, at_least, at_most, timed
 from benchmarks.train_translator import train_translator
+from course_lib.grammar import make_data
 from course_lib.transformer import Transformer
-from course_lib.translation import alignment_accuracy, load_translator, make_data, translation_quality
+from course_lib.translation import alignment_accuracy, load_translator, translation_quality
 
 
 def rows_about(name: str, model: Transformer) -> list[Row]:

@@ -5,30 +5,32 @@ from __future__ import annotations
 import pytest
 import torch
 
-from course_lib.translation import (
+from course_lib.grammar import (
     ADJECTIVES,
-    BOS,
-    EOS,
     MAX_WORDS,
     NOUNS,
-    PAD,
     PREPOSITIONS,
     VERBS,
-    WEIGHTS,
     NounPhrase,
+    make_data,
+    spell,
+    unseen_combinations,
+    write_pair,
+)
+from course_lib.translation import (
+    BOS,
+    EOS,
+    PAD,
+    WEIGHTS,
     alignment_accuracy,
     copy_batches,
     encode_pairs,
     english_vocabulary,
     french_vocabulary,
     load_translator,
-    make_data,
     random_batches,
-    spell,
     translate,
     translation_quality,
-    unseen_combinations,
-    write_pair,
 )
 
 NOUN = {noun.english[0]: noun for noun in NOUNS}
@@ -152,7 +154,8 @@ def test_data_is_deterministic_and_its_sets_are_disjoint():
     assert (len(data.train), len(data.test), len(data.unseen)) == (60_000, 1_000, 1_000)
     sentences = [pair.english for pair in data.train + data.test + data.unseen]
     assert len(set(sentences)) == 62_000
-    assert data == make_data.__wrapped__()
+    assert make_data.__wrapped__(2_000, 50) == make_data.__wrapped__(2_000, 50)
+    assert " ".join(data.train[0].english) == "the bags follow this bridge with the long painting"
     assert max(len(pair.english) for pair in data.train) == max(len(pair.french) for pair in data.train) == MAX_WORDS
 
 
