@@ -14,7 +14,12 @@ Hidden(
     points=1,
     cases=[
         {"vocab_size": 9, "d_model": 16, "pad_id": 2, "ids": torch.tensor([[8, 2, 2], [1, 0, 3]])},
-        {"vocab_size": 13, "d_model": 5, "pad_id": 12, "ids": torch.tensor([[0, 0, 11, 4, 12, 12], [5, 6, 7, 8, 9, 10]])},
+        {
+            "vocab_size": 13,
+            "d_model": 5,
+            "pad_id": 12,
+            "ids": torch.tensor([[0, 0, 11, 4, 12, 12], [5, 6, 7, 8, 9, 10]]),
+        },
     ],
 )
 

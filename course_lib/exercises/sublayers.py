@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from itertools import permutations
@@ -43,18 +44,32 @@ def fitted(tensor, shape):
 
 def fillings(shapes, numbers):
     """The ways to put the numbers into parameters of these shapes, the most natural one first."""
+    key = (tuple(shapes.items()), tuple(map(id, numbers.values())))
+    if key not in FILLINGS:
+        FILLINGS[key] = (ways_to_fill(shapes, numbers), numbers)  # kept with the numbers, so that no id is used again
+    return FILLINGS[key][0]
+
+
+FILLINGS: dict = {}  # a diagnosis asks for the same few hundreds of times
+
+
+def ways_to_fill(shapes, numbers):
     found = []
     for roles in permutations(numbers, len(shapes)):
-        state, naturalness = {}, 0
+        state, naturalness, certain = {}, 0, True
         for (name, shape), role in zip(shapes.items(), roles, strict=True):
             tensor, direct = fitted(numbers[role], shape)
             if tensor is None:
                 break
             state[name] = tensor
+            is_linear = direct and name.endswith("weight") and numbers[role].dim() == 2  # (out, in), as in nn.Linear
+            alone = [fitted(other, shape)[0] is not None for other in numbers.values()].count(True) == 1
             naturalness += direct + 2 * (role_of(name) == role)
+            certain &= is_linear or alone or role_of(name) == role
         else:
-            found.append((naturalness, state))
-    return [state for _, state in sorted(found, key=lambda pair: -pair[0])]
+            found.append((naturalness, certain, state))
+    found.sort(key=lambda way: -way[0])
+    return [state for _, _, state in (found[:1] if found and found[0][1] else found)]
 
 
 def fill(built, numbers, args, want):
@@ -152,11 +167,16 @@ embedding = Exercise(
 )
 
 
-def table_of(case, pad_row=0.0):
+@functools.cache
+def table_with(vocab_size, d_model, pad_id, pad_row=0.0):
     """The check's own table, with this value all over the row of padding."""
-    table = normal(case["vocab_size"], case["d_model"], seed=case["vocab_size"])
-    table[case["pad_id"]] = pad_row
+    table = normal(vocab_size, d_model, seed=vocab_size)
+    table[pad_id] = pad_row
     return table
+
+
+def table_of(case, pad_row=0.0):
+    return table_with(*sizes_of_table(case), pad_row)
 
 
 def sizes_of_table(case):
@@ -186,7 +206,7 @@ def embedding_parameters(subject, case):
 
 @embedding.property("each vector is the row of its token, times √d_model", points=2)
 def embedding_values(subject, case):
-    expect_close(embedding_with_table(subject, case)(case["ids"]), right_vectors(case), "the vectors")
+    expect_close(embedding_with_table(subject, case)(case["ids"]), right_vectors(case))
 
 
 @embedding.property("padding is the zero vector, and training leaves it so", points=1)
@@ -226,6 +246,42 @@ def embedding_start(subject, case):
         "They should "
         "be about 1: the table starts with variance 1/d_model, and √d_model brings it to 1.",
     )
+
+
+@embedding.misconception
+class OnlyLooksUp(nn.Module):
+    """This is a bare table. Three things are missing: the factor √d_model, the small numbers to start with, and a row
+    of zeros for padding.
+    """
+
+    def __init__(self, vocab_size, d_model, pad_id=0):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, d_model)
+        self.scale = math.sqrt(d_model)
+        nn.init.normal_(self.table.weight, mean=0.0, std=1.0)
+
+    def forward(self, ids):
+        rows = look_up(self.table, ids)
+        return rows
+
+
+@embedding.misconception
+class UsesXavier(nn.Module):
+    """You start the table as one starts a Linear (Xavier): then its numbers shrink with the size of the vocabulary.
+    Their variance is 1/d_model.
+    """
+
+    def __init__(self, vocab_size, d_model, pad_id=0):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, d_model, padding_idx=pad_id)
+        self.scale = math.sqrt(d_model)
+        nn.init.xavier_uniform_(self.table.weight)
+        with torch.no_grad():
+            self.table.weight[pad_id] = 0.0
+
+    def forward(self, ids):
+        rows = look_up(self.table, ids)
+        return rows * self.scale
 
 
 @embedding.misconception
@@ -615,6 +671,7 @@ feeding = Exercise(
 )
 
 
+@functools.cache
 def feed_forward_numbers(d_model, d_ff):
     """Matrices as in nn.Linear: (out, in)."""
     return {
@@ -776,6 +833,23 @@ class ActivatesTheInput(nn.Module):
 
     def forward(self, x):
         hidden = self.w_1(torch.relu(x))
+        hidden = self.dropout(hidden)
+        return self.w_2(hidden)
+
+
+@feeding.misconception
+class ActivatesTheInputToo(nn.Module):
+    """You apply a ReLU to x as well: all that is negative in x is lost before the first Linear sees it."""
+
+    def __init__(self, d_model, d_ff, dropout=0.0):
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        hidden = self.w_1(torch.relu(x))
+        hidden = torch.relu(hidden)
         hidden = self.dropout(hidden)
         return self.w_2(hidden)
 
@@ -965,6 +1039,26 @@ class NormalisesInside(nn.Module):
         hidden = torch.relu(hidden)
         hidden = self.dropout(hidden)
         return nn.functional.layer_norm(self.w_2(hidden), x.shape[-1:])
+
+
+@feeding.misconception
+class IsAWholeSubLayer(nn.Module):
+    """You have built the whole sub-layer, with residual path and norm. Here it is the network alone; the path around
+    it comes later.
+    """
+
+    def __init__(self, d_model, d_ff, dropout=0.0):
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.norm = nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        hidden = self.w_1(x)
+        hidden = torch.relu(hidden)
+        hidden = self.dropout(hidden)
+        return self.norm(x + self.w_2(hidden))
 
 
 @feeding.misconception
@@ -1376,8 +1470,9 @@ layer_norming = Exercise(
 )
 
 
-def norm_numbers(d_model, names=("gain", "bias")):
-    return {name: normal(d_model, seed=d_model + i) + (1.3 if name == "gain" else 0.0) for i, name in enumerate(names)}
+@functools.cache
+def norm_numbers(d_model):
+    return {"gain": normal(d_model, seed=d_model) + 1.3, "bias": normal(d_model, seed=d_model + 1)}
 
 
 def right_layer_norm(case, x=None):
@@ -1419,6 +1514,8 @@ def expect_start(built):
 
 @layer_norming.property("each position is normalised by itself", points=1)
 def layer_norm_locality(subject, case):
+    if has_flat_position(case):
+        return
     built = layer_norm_with(subject, case)
     position = tuple(size - 1 for size in case["x"].shape[:-1])
     got = built.gradient(case["x"], wrt=0, at=(*position, 1))
@@ -1429,6 +1526,11 @@ def layer_norm_locality(subject, case):
         "taken over too "
         "much, or over the wrong axis.",
     )
+
+
+def has_flat_position(case):
+    """Whether all features of some position are equal. A root has no slope there, and right answers differ in it."""
+    return bool((case["x"].amax(dim=-1) == case["x"].amin(dim=-1)).any())
 
 
 def just_built(subject, case):
@@ -1453,7 +1555,7 @@ def layer_norm_statistics(subject, case):
 def layer_norm_values(subject, case):
     built = layer_norm_with(subject, case)
     expect_close(built(case["x"]), right_layer_norm(case))
-    if not subject.changed_inputs:
+    if not subject.changed_inputs and not has_flat_position(case):
         at = (*(0 for _ in case["x"].shape[:-1]), 1)
         want = slope(lambda x: right_layer_norm(case, x), case["x"], at)
         expect_close(built.gradient(case["x"], wrt=0, at=at), want, f"the gradient of the result at {list(at)}")
@@ -1618,6 +1720,44 @@ class FixesEps(nn.Module):
 
 
 @layer_norming.misconception
+class TakesEpsForABound(nn.Module):
+    """You use eps as a lower bound of the standard deviation. In the formula it is added to the variance, always."""
+
+    def __init__(self, d_model, eps=1e-05):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean = x.mean(dim=-1, keepdim=True)
+        centred = x - mean
+        variance = centred.pow(2).mean(dim=-1, keepdim=True)
+        normalised = centred / torch.sqrt(variance).clamp(min=self.eps)
+        return self.gain * normalised + self.bias
+
+
+@layer_norming.misconception
+class BoundsTheVariance(nn.Module):
+    """You use eps as a lower bound of the variance. In the formula it is added, always."""
+
+    def __init__(self, d_model, eps=1e-05):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean = x.mean(dim=-1, keepdim=True)
+        centred = x - mean
+        variance = centred.pow(2).mean(dim=-1, keepdim=True)
+        normalised = centred / torch.sqrt(variance.clamp(min=self.eps))
+        return self.gain * normalised + self.bias
+
+
+@layer_norming.misconception
 class SquaresEps(nn.Module):
     """You add eps². In the formula eps itself is added to the variance."""
 
@@ -1733,6 +1873,27 @@ class NormalisesLikeABatchNorm(nn.Module):
         mean = x.mean(dim=tuple(range(x.dim() - 1)), keepdim=True)
         centred = x - mean
         variance = centred.pow(2).mean(dim=tuple(range(x.dim() - 1)), keepdim=True)
+        normalised = centred / torch.sqrt(variance + self.eps)
+        return self.gain * normalised + self.bias
+
+
+@layer_norming.misconception
+class NormalisesAlongAxisOne(nn.Module):
+    """You take mean and variance along axis 1. That is the time axis of (batch, time, d_model); the features are the
+    last one, dim=-1.
+    """
+
+    def __init__(self, d_model, eps=1e-05):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean = x.mean(dim=1, keepdim=True)
+        centred = x - mean
+        variance = centred.pow(2).mean(dim=1, keepdim=True)
         normalised = centred / torch.sqrt(variance + self.eps)
         return self.gain * normalised + self.bias
 
@@ -1967,6 +2128,25 @@ class MultipliesTheBiasToo(nn.Module):
 
 
 @layer_norming.misconception
+class AddsOneToTheGain(nn.Module):
+    """You multiply by 1 + gain. Then the gain would have to start at 0; here it starts at 1 and is the factor."""
+
+    def __init__(self, d_model, eps=1e-05):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean = x.mean(dim=-1, keepdim=True)
+        centred = x - mean
+        variance = centred.pow(2).mean(dim=-1, keepdim=True)
+        normalised = centred / torch.sqrt(variance + self.eps)
+        return (1 + self.gain) * normalised + self.bias
+
+
+@layer_norming.misconception
 class SharesOneGain(nn.Module):
     """You have one gain and one bias for all features. Each feature has its own: d_model of each."""
 
@@ -2158,6 +2338,8 @@ def rms_norm_parameters(subject, case):
 
 @rms_norming.property("each position is normalised by itself", points=1)
 def rms_norm_locality(subject, case):
+    if has_flat_position(case):
+        return
     built = rms_norm_with(subject, case)
     position = tuple(size - 1 for size in case["x"].shape[:-1])
     got = built.gradient(case["x"], wrt=0, at=(*position, 1))
@@ -2182,7 +2364,7 @@ def rms_norm_statistics(subject, case):
 def rms_norm_values(subject, case):
     built = rms_norm_with(subject, case)
     expect_close(built(case["x"]), right_rms_norm(case))
-    if not subject.changed_inputs:
+    if not subject.changed_inputs and not has_flat_position(case):
         at = (*(-1 for _ in case["x"].shape[:-1]), 1)
         want = slope(lambda x: right_rms_norm(case, x), case["x"], at)
         expect_close(built.gradient(case["x"], wrt=0, at=at), want, "the gradient of the result at the last position")
@@ -2402,6 +2584,24 @@ class MeanSquareOverTime(nn.Module):
 
 
 @rms_norming.misconception
+class MeanSquareAlongAxisOne(nn.Module):
+    """Your mean of squares goes along axis 1. That is the time axis of (batch, time, d_model); the features are the
+    last one, dim=-1.
+    """
+
+    def __init__(self, d_model, eps=1e-06):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean_square = x.pow(2).mean(dim=1, keepdim=True)
+        normalised = x / torch.sqrt(mean_square + self.eps)
+        return self.gain * normalised
+
+
+@rms_norming.misconception
 class MeanSquareOverTheBatch(nn.Module):
     """Your mean of squares goes along the first axis, the batch. It goes over the features of each position."""
 
@@ -2517,6 +2717,22 @@ class NeverAppliesTheGain(nn.Module):
 
 
 @rms_norming.misconception
+class AddsOneToTheFactor(nn.Module):
+    """You multiply by 1 + gain. Then the gain would have to start at 0; here it starts at 1 and is the factor."""
+
+    def __init__(self, d_model, eps=1e-06):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean_square = x.pow(2).mean(dim=-1, keepdim=True)
+        normalised = x / torch.sqrt(mean_square + self.eps)
+        return (1 + self.gain) * normalised
+
+
+@rms_norming.misconception
 class SharesOneGainForAll(nn.Module):
     """You have one gain for all features. Each feature has its own."""
 
@@ -2544,6 +2760,22 @@ class StartsTheGainAtZero(nn.Module):
         check_width(x, self.gain)
         mean_square = x.pow(2).mean(dim=-1, keepdim=True)
         normalised = x / torch.sqrt(mean_square + self.eps)
+        return self.gain * normalised
+
+
+@rms_norming.misconception
+class BoundsTheMeanSquare(nn.Module):
+    """You use eps as a lower bound of the mean square. In the formula it is added, always."""
+
+    def __init__(self, d_model, eps=1e-06):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean_square = x.pow(2).mean(dim=-1, keepdim=True)
+        normalised = x / torch.sqrt(mean_square.clamp(min=self.eps))
         return self.gain * normalised
 
 
@@ -3464,6 +3696,14 @@ def adds_the_update_to_itself(x, sublayer, norm):
     update = x = sublayer(norm(x))
     check_shape_is_kept(x, update)
     return x + update
+
+
+@pre_norming.misconception
+def adds_x_after_a_norm(x, sublayer, norm):
+    """You normalise the sum and add x once more. In pre-norm the sum is left alone."""
+    update = sublayer(norm(x))
+    check_shape_is_kept(x, update)
+    return norm(x + update) + x
 
 
 @pre_norming.misconception
