@@ -64,6 +64,13 @@ def test_feed_forward_keeps_positions_apart():
     assert not between[~torch.eye(4, dtype=torch.bool)].any() and between.diagonal().all()
 
 
+def test_feed_forward_has_dropout_in_training_only():
+    module, x = sublayers.FeedForward(6, 10, dropout=0.5), torch.randn(2, 5, 6)
+    assert not torch.equal(module(x), module(x))
+    module.eval()
+    assert torch.equal(module(x), module(x))
+
+
 def test_feed_forward_size_of_the_paper():
     count = sum(p.numel() for p in sublayers.FeedForward(512, 2048).parameters())
     assert count == 2 * 512 * 2048 + 2048 + 512 == 2_099_712
@@ -129,6 +136,14 @@ def test_statistics_of_lengths_one_and_ten():
     torch.testing.assert_close(mean, x[mask].mean(0))
     torch.testing.assert_close(variance, x[mask].var(0, unbiased=False))
     torch.testing.assert_close(x.mean((0, 1)), mean * 11 / 20)  # what batch normalisation would take
+
+
+def test_statistics_do_not_mind_what_is_in_the_padding():
+    mask = exercises.real_positions(3, 1)
+    x = normal(2, 3, 4).masked_fill(~mask[..., None], math.nan)
+    mean, variance = sublayers.masked_batch_statistics(x, mask)
+    torch.testing.assert_close(mean, x[mask].mean(0))
+    torch.testing.assert_close(variance, x[mask].var(0, unbiased=False))
 
 
 def test_statistics_without_padding_are_those_of_batch_norm():
