@@ -305,7 +305,7 @@ with torch.no_grad():
     one.weight.copy_(w_2.weight @ w_1.weight)
     one.bias.copy_(w_2.weight @ w_1.bias + w_2.bias)
 print("two Linears are one Linear:     ", torch.allclose(w_2(w_1(x)), one(x), atol=1e-6))
-print("with a ReLU in between they are:", torch.allclose(w_2(torch.relu(w_1(x))), one(x), atol=1e-6))
+print("with a ReLU in between:         ", torch.allclose(w_2(torch.relu(w_1(x))), one(x), atol=1e-6))
 print("numbers:", sum(p.numel() for m in (w_1, w_2) for p in m.parameters()), "do the work of", 8 * 8 + 8)
 
 # %% [markdown]
@@ -457,7 +457,7 @@ for ax, data, name in [
     ax.plot(*target_weights, "*", color=COLOURS[0], markersize=12, label="minimum")
     distance = (path[-1] - target_weights).norm()
     ax.set(title=f"{name}\ndistance left: {distance:.3f}", xlabel="w₁", ylabel="w₂")
-    ax.legend(frameon=False, fontsize=8)
+    ax.legend(fontsize=8, loc="upper right", framealpha=1)
 plt.show()
 
 # %% [markdown]
@@ -633,7 +633,7 @@ for ax, norm in zip(axes, (reference.LayerNorm(2), reference.RMSNorm(2))):
         ax.plot([a[0], b[0]], [a[1], b[1]], color="0.85", linewidth=0.8, zorder=0)
     ax.scatter(*points.T, s=14, color=COLOURS[0], label="x")
     ax.scatter(*moved.T, s=22, color=COLOURS[1], marker="s", label=type(norm).__name__)
-    ax.set(title=type(norm).__name__, xlabel="feature 0", ylabel="feature 1", xlim=(-2.4, 3), ylim=(-2, 2.2))
+    ax.set(title=type(norm).__name__, xlabel="feature 0", ylabel="feature 1", xlim=(-2.4, 3.2), ylim=(-2, 3))
     ax.set_aspect("equal")
     ax.legend(frameon=False, fontsize=8, loc="lower right")
 plt.show()
@@ -773,8 +773,9 @@ plt.show()
 print(f"gradient at the input: plain {plain[0]:.1e}, residual {residual[0]:.0f}, residual with norm {normed[0]:.0f}")
 
 # %% [markdown]
-# Read it from right to left, as the gradient goes. Without help less than a hundred-thousandth arrives. (A Linear
-# starts with numbers so small that each layer shrinks what passes to about 0.6 of it. Linear, but far from lossless.)
+# Read it from right to left, as the gradient goes. It starts with length 8, and through plain Linears a millionth of
+# that arrives. (A Linear starts with numbers so small that each layer shrinks what passes to about 0.6 of it: linear,
+# but far from lossless.)
 #
 # The cure is to let each layer add to what is there, instead of replacing it:
 #
@@ -782,7 +783,7 @@ print(f"gradient at the input: plain {plain[0]:.1e}, residual {residual[0]:.0f},
 #
 # The layer then learns the *difference*, and if it has nothing to say it can say 0. On the way back the gradient has
 # a path with nothing on it: the derivative of $x + f(x)$ is $1 + f'(x)$. The price is that the sums grow, forwards
-# and backwards (orange). That is where the norm comes in, and there are two places for it.
+# and backwards (the upper line). That is where the norm comes in, and there are two places for it.
 #
 # ### Post-norm: as in the paper
 #
@@ -861,7 +862,7 @@ class Stack(nn.Module):
         return self.output(self.last_norm(x))
 
 
-def gradients(path, depth, seeds=4):
+def gradients(path, depth, seeds=8):
     """Length of the gradient of W_2 in each layer of a fresh stack, averaged over some stacks."""
     found = []
     for seed in range(seeds):
@@ -878,22 +879,21 @@ figure, axes = plt.subplots(1, 2, figsize=(9, 3.3))
 for (name, path), colour, marker in zip(paths.items(), COLOURS, "os"):
     axes[0].plot(range(24), gradients(path, 24), marker + "-", color=colour, markersize=4, label=name)
     last = [gradients(path, depth)[-1] for depth in depths]
-    axes[1].loglog(depths, last, marker + "-", color=colour, markersize=4, label=name)
+    axes[1].semilogx(depths, last, marker + "-", color=colour, markersize=4, label=name)
 axes[0].set(title="24 sub-layers", xlabel="sub-layer", ylabel="gradient of W₂")
-axes[0].set_ylim(bottom=0)
 axes[1].set(title="The last sub-layer alone", xlabel="number of sub-layers", ylabel="gradient of W₂")
 axes[1].set_xticks(depths, depths)
 axes[1].minorticks_off()
 for ax in axes:
+    ax.set_ylim(0, 0.65)
     ax.legend(frameon=False, fontsize=8)
 plt.show()
 
 # %% [markdown]
 # In post-norm the gradient *rises* towards the output, and the last layer's is large however deep the model is. In
-# pre-norm it *falls* towards the output, and it becomes smaller with depth, about as $1/\sqrt{\text{depth}}$. Xiong
-# et al. (2020) found this and drew the conclusion: with post-norm the first steps of training are too large for the
-# last layers, unless the learning rate starts small and is *warmed up*. Does it matter? Train three stacks of 24
-# sub-layers:
+# pre-norm it *falls* towards the output, and the last layer's becomes smaller with depth. Xiong et al. (2020) found
+# this and drew the conclusion: with post-norm the first steps of training are too large for the last layers, unless
+# the learning rate starts small and is *warmed up*. Does it matter? Train three stacks of 24 sub-layers:
 
 
 # %%
