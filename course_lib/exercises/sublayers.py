@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from itertools import permutations
+from itertools import permutations, product
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +16,7 @@ from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import Failure, expect, expect_close, expect_floats, expect_tuple, is_close
 from course_lib.checking.inputs import AffineMap, RowNorm, normal
 from course_lib.checking.subject import Event, NotAttempted, StudentError
+from course_lib.positions import sinusoidal_encoding
 from course_lib.sublayers import check_positions, check_shape_is_kept, check_width, look_up
 
 # --- the check's own numbers in the student's parameters ------------------------------------------------
@@ -352,6 +353,40 @@ class ScalesByTheVocabulary(nn.Module):
     def forward(self, ids):
         rows = look_up(self.table, ids)
         return rows * self.scale
+
+
+@embedding.misconception
+class ScalesByTheNumberOfWords(nn.Module):
+    """You multiply by vocab_size. The factor is √d_model: the root of the size of a vector."""
+
+    def __init__(self, vocab_size, d_model, pad_id=0):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, d_model, padding_idx=pad_id)
+        self.scale = vocab_size
+        nn.init.normal_(self.table.weight, mean=0.0, std=d_model ** (-0.5))
+        with torch.no_grad():
+            self.table.weight[pad_id] = 0.0
+
+    def forward(self, ids):
+        rows = look_up(self.table, ids)
+        return rows * self.scale
+
+
+@embedding.misconception
+class AddsPositionsToo(nn.Module):
+    """Something is added to the rows that depends on the position. Positions are added outside, by their own module."""
+
+    def __init__(self, vocab_size, d_model, pad_id=0):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, d_model, padding_idx=pad_id)
+        self.scale = math.sqrt(d_model)
+        nn.init.normal_(self.table.weight, mean=0.0, std=d_model ** (-0.5))
+        with torch.no_grad():
+            self.table.weight[pad_id] = 0.0
+
+    def forward(self, ids):
+        rows = look_up(self.table, ids)
+        return rows * self.scale + sinusoidal_encoding(ids.shape[1], rows.shape[-1]).to(rows)
 
 
 @embedding.misconception
@@ -743,6 +778,11 @@ def feed_forward_dropout(subject, case):
         "as nn.Dropout does.",
         "the result": "In training it is entries of the result that are dropped. Here it is the hidden values.",
     }
+    messages |= {
+        "the input": "In training it is entries of x that are dropped. Here it is the hidden values.",
+        "hidden values at another rate": "Hidden values are dropped, but not with the probability "
+        "{case['dropout']}.",
+    }
     other = "Something is dropped in training, but not just the hidden values between the ReLU and the second Linear."
     expect(outcome == "hidden values", messages.get(outcome, other))
     built.train(False)
@@ -762,10 +802,22 @@ def what_is_dropped(result, numbers, x, dropout):
         for name, kept in possible.items():
             if ((factors.abs() < 1e-4) | ((factors - kept).abs() < 1e-4)).all():
                 return name
+        kept = factors[factors.abs() > 1e-4]
+        if len(kept) and is_close(kept, kept[:1].expand_as(kept)):
+            return "hidden values at another rate"
+        if comes_from_dropped_input(result, numbers, x, dropout):
+            return "the input"
     kept = result != 0
     if not kept.all():
         return "the result" if is_close(result[kept], whole[kept] / (1 - dropout)) else "the result and more"
     return "something else"
+
+
+def comes_from_dropped_input(result, numbers, x, dropout):
+    """Whether each position of the result is the answer to x with some of its features missing."""
+    every = torch.tensor(list(product((0.0, 1 / (1 - dropout)), repeat=x.shape[-1])), dtype=x.dtype)  # (2^d, d_model)
+    possible = right_feed_forward(numbers, x.unsqueeze(-2) * every)  # (batch, time, 2^d, d_model)
+    return bool(((possible - result.unsqueeze(-2)).abs().amax(dim=-1).amin(dim=-1) < 1e-4).all())
 
 
 @feeding.misconception
@@ -1316,6 +1368,40 @@ class DropsTheInput(nn.Module):
     def forward(self, x):
         hidden = self.w_1(self.dropout(x))
         hidden = torch.relu(hidden)
+        return self.w_2(hidden)
+
+
+@feeding.misconception
+class FixesTheDropout(nn.Module):
+    """You drop with a fixed probability and not with the one that is given."""
+
+    def __init__(self, d_model, d_ff, dropout=0.0):
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x):
+        hidden = self.w_1(x)
+        hidden = torch.relu(hidden)
+        hidden = self.dropout(hidden)
+        return self.w_2(hidden)
+
+
+@feeding.misconception
+class DropsInputAndHidden(nn.Module):
+    """You drop entries of x as well as hidden values. Here it is the hidden values alone."""
+
+    def __init__(self, d_model, d_ff, dropout=0.0):
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        hidden = self.w_1(self.dropout(x))
+        hidden = torch.relu(hidden)
+        hidden = self.dropout(hidden)
         return self.w_2(hidden)
 
 
@@ -3042,6 +3128,34 @@ def divides_by_the_length(x, mask):
 
 
 @statistics.misconception
+def divides_by_all_numbers(x, mask):
+    """You divide by the number of real *numbers*, positions times d_model. A feature has one number for each real
+    position.
+    """
+    check_positions(x, mask)
+    real = mask.unsqueeze(-1)
+    count = real.expand_as(x).sum()
+    total = x.masked_fill(~real, 0.0).sum(dim=(0, 1))
+    mean = total / count
+    centred = (x - mean).masked_fill(~real, 0.0)
+    variance = centred.pow(2).sum(dim=(0, 1)) / count
+    return (mean, variance)
+
+
+@statistics.misconception
+def averages_squares_over_padding(x, mask):
+    """The mean is right, but the squares are divided by all positions, padding included."""
+    check_positions(x, mask)
+    real = mask.unsqueeze(-1)
+    count = real.sum()
+    total = x.masked_fill(~real, 0.0).sum(dim=(0, 1))
+    mean = total / count
+    centred = (x - mean).masked_fill(~real, 0.0)
+    variance = centred.pow(2).sum(dim=(0, 1)) / real.numel()
+    return (mean, variance)
+
+
+@statistics.misconception
 def takes_the_padding(x, mask):
     """Your mask is the wrong way round: True means a real position here, and you averaged the padding."""
     check_positions(x, mask)
@@ -3461,6 +3575,14 @@ def adds_x_to_the_normed_update_sum(x, sublayer, norm):
 
 
 @post_norming.misconception
+def ignores_the_sublayer(x, sublayer, norm):
+    """The sub-layer is never used: you normalise x alone."""
+    update = sublayer(x)
+    check_shape_is_kept(x, update)
+    return norm(x)
+
+
+@post_norming.misconception
 def subtracts_the_update(x, sublayer, norm):
     """You subtract the update. It is added."""
     update = sublayer(x)
@@ -3712,6 +3834,22 @@ def adds_x_twice(x, sublayer, norm):
     update = sublayer(norm(x))
     check_shape_is_kept(x, update)
     return x + update + x
+
+
+@pre_norming.misconception
+def forgets_the_sublayer(x, sublayer, norm):
+    """The sub-layer is never used: you add norm(x) to x."""
+    update = sublayer(norm(x))
+    check_shape_is_kept(x, update)
+    return x + norm(x)
+
+
+@pre_norming.misconception
+def applies_it_twice(x, sublayer, norm):
+    """The sub-layer is applied twice, the second time to its own result."""
+    update = sublayer(sublayer(norm(x)))
+    check_shape_is_kept(x, update)
+    return x + update
 
 
 @pre_norming.misconception
