@@ -12,7 +12,7 @@ from torch import nn
 from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises
-from course_lib.exercises.positions import slopes_by_recursion
+from course_lib.exercises.positions.alibi_bias import slopes_by_recursion
 from course_lib.positions import (
     LearnedPositions,
     PositionalEncoding,

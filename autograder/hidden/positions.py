@@ -9,13 +9,13 @@ from course_lib.checking.inputs import normal
 from course_lib.exercises import positions
 
 Hidden(
-    positions.encoding,
+    positions.sinusoidal_encoding,
     points=1,
     cases=[{"n": 6, "d_model": 4}, {"n": 9, "d_model": 5}, {"n": 48, "d_model": 20}],
 )
 
 Hidden(
-    positions.module,
+    positions.positional_encoding,
     points=1,
     cases=[
         {"d_model": 10, "max_len": 12, "x": normal(3, 5, 10, seed=101).float()},
@@ -25,13 +25,13 @@ Hidden(
 )
 
 Hidden(
-    positions.shift,
+    positions.shift_matrix,
     points=1,
     cases=[{"k": 5, "d_model": 6}, {"k": -1, "d_model": 4}, {"k": 9, "d_model": 12}],
 )
 
 Hidden(
-    positions.learned,
+    positions.learned_positions,
     points=1,
     cases=[
         {"max_len": 8, "d_model": 6, "x": normal(2, 5, 6, seed=104), "table": normal(8, 6, seed=105)},
@@ -41,7 +41,7 @@ Hidden(
 )
 
 Hidden(
-    positions.rope,
+    positions.apply_rope,
     points=2,
     cases=[
         {"x": normal(4, 6, seed=110), "positions": torch.tensor([5, 1, 2, 9])},
@@ -50,7 +50,7 @@ Hidden(
 )
 
 Hidden(
-    positions.alibi,
+    positions.alibi_bias,
     points=1,
     cases=[{"num_heads": 4, "n": 7}, {"num_heads": 6, "n": 4}, {"num_heads": 12, "n": 5}],
 )
