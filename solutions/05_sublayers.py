@@ -20,6 +20,7 @@
 
 # %% setup
 import math
+from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 import torch
@@ -88,9 +89,11 @@ one_hot = F.one_hot(ids, len(vocabulary)).float()  # (6, vocab_size): a single 1
 print("looking up is a product with one-hot rows:", torch.equal(one_hot @ table, v))
 
 # %% [markdown]
-# Six words, five rows in the table, six vectors. With the full stop as a token of its own it would be seven: tokens
-# are not always words. Then attention turns each $v_t$ into a $y_t$, and $y_{\text{cat}}$ is a weighted sum of all
-# six $v_t$:
+# Six words, five rows in the table, six vectors: a matrix of $6 \times d_{\text{model}}$. So is "The cat is on the mat",
+# but there "The" and "the" are two different rows, unless one writes everything small first. And with the full stop as
+# a token of its own it is seven: tokens are not always words.
+#
+# Attention then turns each $v_t$ into a $y_t$, and $y_{\text{cat}}$ is a weighted sum of all six $v_t$:
 
 # %%
 y, weights = scaled_dot_product_attention(v, v, v)
@@ -796,7 +799,7 @@ print(f"gradient at the input: plain {plain[0]:.1e}, residual {residual[0]:.0f},
 
 
 # %% exercise residual_post_norm
-def residual_post_norm(x: Tensor, sublayer, norm) -> Tensor:
+def residual_post_norm(x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Tensor], Tensor]) -> Tensor:
     """Add what the sub-layer makes of x to x, and normalise the sum.
 
     x: (..., d_model). sublayer, norm: functions of one tensor that keep its shape. Returns: the shape of x.
@@ -824,7 +827,7 @@ check(residual_post_norm)
 
 
 # %% exercise residual_pre_norm
-def residual_pre_norm(x: Tensor, sublayer, norm) -> Tensor:
+def residual_pre_norm(x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Tensor], Tensor]) -> Tensor:
     """Normalise x, let the sub-layer work on that, and add the result to x itself.
 
     x: (..., d_model). sublayer, norm: functions of one tensor that keep its shape. Returns: the shape of x.

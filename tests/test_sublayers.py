@@ -14,6 +14,8 @@ from course_lib.checking.grading import grade
 from course_lib.checking.inputs import AffineMap, RowNorm, normal
 from course_lib.checking.subject import Subject
 from course_lib.exercises import sublayers as exercises
+from course_lib.exercises.sublayers.masked_batch_statistics import real_positions
+from course_lib.exercises.sublayers.shared import fillings, norm_numbers
 
 # --- embeddings -----------------------------------------------------------------------------------------
 
@@ -129,7 +131,7 @@ def test_unbiased_norm_is_smaller_by_a_known_factor(d, ratio):
 
 
 def test_statistics_of_lengths_one_and_ten():
-    mask = exercises.real_positions(1, 10)
+    mask = real_positions(1, 10)
     assert int(mask.sum()) == 11 and mask.numel() == 20
     x = (normal(2, 10, 3) + 3.0) * mask[..., None]
     mean, variance = sublayers.masked_batch_statistics(x, mask)
@@ -139,7 +141,7 @@ def test_statistics_of_lengths_one_and_ten():
 
 
 def test_statistics_do_not_mind_what_is_in_the_padding():
-    mask = exercises.real_positions(3, 1)
+    mask = real_positions(3, 1)
     x = normal(2, 3, 4).masked_fill(~mask[..., None], math.nan)
     mean, variance = sublayers.masked_batch_statistics(x, mask)
     torch.testing.assert_close(mean, x[mask].mean(0))
@@ -244,7 +246,7 @@ class BiasInside(PublicNorm):
     ],
 )
 def test_layer_norms_are_named(answer, name):
-    assert named(exercises.layer_norming, answer) == name
+    assert named(exercises.layer_norm, answer) == name
 
 
 class BareTable(nn.Module):
@@ -280,7 +282,7 @@ class UnprotectedZero(BareTable):
     ],
 )
 def test_embeddings_are_named(answer, name):
-    assert named(exercises.embedding, answer) == name
+    assert named(exercises.token_embedding, answer) == name
 
 
 class OtherNames(nn.Module):
@@ -315,7 +317,7 @@ class WholeSublayer(OtherNames):
     ],
 )
 def test_feed_forwards_are_named(answer, name):
-    assert named(exercises.feeding, answer) == name
+    assert named(exercises.feed_forward, answer) == name
 
 
 def batch_norms_own(x, mask):
@@ -341,7 +343,7 @@ def estimated_deviation(x, mask):
     ],
 )
 def test_statistics_are_named(answer, name):
-    assert named(exercises.statistics, answer) == name
+    assert named(exercises.masked_batch_statistics, answer) == name
 
 
 def normed_first(x, sublayer, norm):
@@ -350,9 +352,9 @@ def normed_first(x, sublayer, norm):
 
 
 def test_residual_paths_are_named():
-    assert named(exercises.pre_norming, normed_first) == "adds_to_the_normed"
-    assert named(exercises.post_norming, lambda x, f, norm: x + f(norm(x))) == "computes_pre_norm"
-    assert named(exercises.pre_norming, lambda x, f, norm: norm(x + f(x))) == "computes_post_norm"
+    assert named(exercises.residual_pre_norm, normed_first) == "adds_to_the_normed"
+    assert named(exercises.residual_post_norm, lambda x, f, norm: x + f(norm(x))) == "computes_pre_norm"
+    assert named(exercises.residual_pre_norm, lambda x, f, norm: norm(x + f(x))) == "computes_post_norm"
 
 
 class LengthOfTheVector(nn.Module):
@@ -366,19 +368,19 @@ class LengthOfTheVector(nn.Module):
 
 
 def test_rms_norm_by_length_is_named():
-    assert named(exercises.rms_norming, LengthOfTheVector) == "RmsPlusEps + DividesByTheLength"
+    assert named(exercises.rms_norm, LengthOfTheVector) == "RmsPlusEps + DividesByTheLength"
 
 
 # --- the check's numbers in other people's parameters -----------------------------------------------------
 
 
 def test_parameters_are_found_by_name_or_by_trying():
-    numbers = exercises.norm_numbers(5)
-    clear = exercises.fillings({"beta": (5,), "gamma": (1, 5)}, numbers)
+    numbers = norm_numbers(5)
+    clear = fillings({"beta": (5,), "gamma": (1, 5)}, numbers)
     assert len(clear) == 1 and torch.equal(clear[0]["gamma"], numbers["gain"][None])
-    unclear = exercises.fillings({"p": (5,), "q": (5,)}, numbers)
+    unclear = fillings({"p": (5,), "q": (5,)}, numbers)
     assert len(unclear) == 2
 
 
 def test_parameters_that_fit_nothing():
-    assert exercises.fillings({"gain": (4,)}, exercises.norm_numbers(5)) == []
+    assert fillings({"gain": (4,)}, norm_numbers(5)) == []

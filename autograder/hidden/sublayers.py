@@ -7,10 +7,11 @@ import torch
 from autograder.hidden import Hidden
 from course_lib.checking.inputs import normal
 from course_lib.exercises import sublayers as exercises
-from course_lib.exercises.sublayers import real_positions, residual_case
+from course_lib.exercises.sublayers.masked_batch_statistics import real_positions
+from course_lib.exercises.sublayers.shared import residual_case
 
 Hidden(
-    exercises.embedding,
+    exercises.token_embedding,
     points=1,
     cases=[
         {"vocab_size": 9, "d_model": 16, "pad_id": 2, "ids": torch.tensor([[8, 2, 2], [1, 0, 3]])},
@@ -24,7 +25,7 @@ Hidden(
 )
 
 Hidden(
-    exercises.feeding,
+    exercises.feed_forward,
     points=1,
     cases=[
         {"d_model": 8, "d_ff": 6, "dropout": 0.35, "x": normal(3, 5, 8, seed=131)},
@@ -33,7 +34,7 @@ Hidden(
 )
 
 Hidden(
-    exercises.layer_norming,
+    exercises.layer_norm,
     points=1,
     cases=[
         {"d_model": 6, "eps": 0.2, "x": normal(3, 4, 6, seed=141, scale=2) - 1.0},
@@ -43,7 +44,7 @@ Hidden(
 )
 
 Hidden(
-    exercises.rms_norming,
+    exercises.rms_norm,
     points=1,
     cases=[
         {"d_model": 6, "eps": 0.2, "x": normal(3, 4, 6, seed=151, scale=2) - 1.0},
@@ -53,7 +54,7 @@ Hidden(
 )
 
 Hidden(
-    exercises.statistics,
+    exercises.masked_batch_statistics,
     points=1,
     cases=[
         {"x": normal(4, 6, 3, seed=161) + 3.0, "mask": real_positions(2, 6, 1, 4)},
@@ -62,13 +63,13 @@ Hidden(
 )
 
 Hidden(
-    exercises.post_norming,
+    exercises.residual_post_norm,
     points=1,
     cases=[residual_case(3, 5, seed=171), residual_case(2, 5, 4, 3, seed=176, scale=0.5)],
 )
 
 Hidden(
-    exercises.pre_norming,
+    exercises.residual_pre_norm,
     points=1,
     cases=[residual_case(3, 5, seed=181), residual_case(2, 5, 4, 3, seed=186, scale=0.5)],
 )
