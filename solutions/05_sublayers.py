@@ -89,9 +89,9 @@ one_hot = F.one_hot(ids, len(vocabulary)).float()  # (6, vocab_size): a single 1
 print("looking up is a product with one-hot rows:", torch.equal(one_hot @ table, v))
 
 # %% [markdown]
-# Six words, five rows in the table, six vectors: a matrix of $6 \times d_{\text{model}}$. So is "The cat is on the mat",
-# but there "The" and "the" are two different rows, unless one writes everything small first. And with the full stop as
-# a token of its own it is seven: tokens are not always words.
+# Six words, five rows in the table, six vectors: a matrix of $6 \times d_{\text{model}}$. So is "The cat is on the
+# mat", but there "The" and "the" are two different rows, unless one writes everything small first. And with the full
+# stop as a token of its own it is seven: tokens are not always words.
 #
 # Attention then turns each $v_t$ into a $y_t$, and $y_{\text{cat}}$ is a weighted sum of all six $v_t$:
 
