@@ -22,6 +22,8 @@ from packaging.requirements import Requirement
 
 from autograder.bootstrap import badge_markdown, bootstrap_source, course_settings
 
+pytestmark = pytest.mark.xdist_group("packaging")  # one process builds the wheel
+
 COLAB_PINS = ["ipython==7.34.0", "ipykernel==6.17.1", "numpy==2.1.3", "matplotlib==3.10.0"]
 REPOSITORY = "https://github.com/someone/some-course"
 # Nothing listens there: the connection is refused at once, as it is without a network.

@@ -1,42 +1,47 @@
-"""Every notebook, run and looked at: all solutions execute, and all pictures and formulas show in JupyterLab."""
+"""Every notebook, graded by plain nbgrader and looked at in JupyterLab.
+
+The solutions get all points, the untouched release none, and known mistakes exactly what they are worth. What nbgrader
+has executed is opened in a browser: all pictures and formulas show, and no request leaves the machine.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 from pathlib import Path
 
 import nbformat
 import pytest
-from lab import browser_page, find_chromium, jupyterlab, kernel_environment, open_notebook
-from nbclient import NotebookClient
+from course import Course
+from lab import browser_page, find_chromium, jupyterlab, open_notebook
 from playwright.sync_api import expect
 
 from autograder import build
+from autograder.hidden import all_hidden
+from course_lib.exercises import all_exercises
 
-STEMS = build.stems()
 CHROMIUM = find_chromium()
 in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
-every_notebook = pytest.mark.parametrize("stem", STEMS)
+
+# All tests of one notebook run in one process, one after the other: they share what nbgrader has executed.
+every_notebook = pytest.mark.parametrize(
+    "stem", [pytest.param(stem, marks=pytest.mark.xdist_group(stem)) for stem in build.stems()]
+)
+with_masks = pytest.mark.xdist_group("02_masks")
 
 
-def executed(stem: str, folder: Path):
-    """The solution notebook after running it from top to bottom in a fresh kernel, saved into `folder`."""
-    target = folder / f"{stem}.ipynb"
-    if not target.exists():
-        notebook = build.solution_notebook(stem)
-        client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": folder}})
-        client.execute(env=kernel_environment())
-        nbformat.write(notebook, target)
-    return nbformat.read(target, as_version=4)
+@pytest.fixture(scope="session")
+def course(tmp_path_factory) -> Course:
+    return Course(tmp_path_factory.mktemp("course"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("notebooks")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lab(folder, tmp_path_factory):
     with jupyterlab(folder, tmp_path_factory.mktemp("home")) as address:
         yield address
@@ -50,32 +55,97 @@ def page():
 
 
 def outputs(notebook):
-    return [(cell, output) for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+
+
+# --- plain nbgrader ------------------------------------------------------------------------------------------------
 
 
 @every_notebook
-def test_solution_runs_quietly_and_gets_every_point(stem, folder):
-    notebook = executed(stem, folder)
-    noise = [output.text for _, output in outputs(notebook) if output.get("name") == "stderr"]
-    assert noise == []
-    for cell in notebook.cells:
-        details = cell.metadata.get("nbgrader", {})
-        if details.get("grade") and cell.cell_type == "code":
-            assert float(cell.outputs[-1].data["text/plain"]) == details.points, details.grade_id
+def test_nbgrader_generates_what_is_committed(course, stem):
+    course.generate(stem)
+    generated = build.as_text(course.notebook("release", stem))
+    assert generated == (build.NOTEBOOKS / f"{stem}.ipynb").read_text(encoding="utf-8")
 
 
 @every_notebook
-def test_every_picture_is_drawn_by_a_cell(stem, folder):
-    assert any("image/png" in output.get("data", {}) for _, output in outputs(executed(stem, folder)))
+def test_solution_gets_every_point_and_runs_quietly(course, stem):
+    notebook = course.grade("solution", stem, course.solutions(stem))
+    assert course.scores("solution", stem) == course.full_scores(stem)
+    problems = [o for o in outputs(notebook) if o.get("name") == "stderr" or o.output_type == "error"]
+    assert problems == []
+
+
+@every_notebook
+def test_untouched_release_gets_nothing_and_its_demonstrations_run(course, stem):
+    notebook = course.grade("untouched", stem, {})
+    assert set(course.scores("untouched", stem).values()) == {0.0}
+    problems = [o for o in outputs(notebook) if o.get("name") == "stderr" or o.output_type == "error"]
+    assert problems == []
+
+
+MISTAKES = {
+    "causal_mask": ("def causal_mask(n):\n    return torch.ones(n, n).tril(1)", 2.0, "one step into the future"),
+    "padding_mask": ("def padding_mask(lengths, max_len):\n    return 1 / 0", 0.0, "ZeroDivisionError"),
+    "window_mask": ("def window_mask(n):\n    return None", 0.0, "window_mask(n, radius)"),
+}
+
+
+def grade_the_mistakes(course):
+    answers = course.solutions("02_masks") | {name: code for name, (code, _, _) in MISTAKES.items()}
+    answers["additive_mask"] = "def additive_mask(mask):\nthis is not Python"
+    course.grade("mistaken", "02_masks", answers)
+
+
+@with_masks
+def test_known_mistakes_get_exactly_their_partial_credit(course):
+    stem = "02_masks"
+    grade_the_mistakes(course)
+    expected = course.full_scores(stem)
+    for name, (_, points, _) in MISTAKES.items():
+        expected |= {f"{name}_check": points, f"{name}_hidden": 0.0}
+    expected |= {"additive_mask_check": 0.0, "additive_mask_hidden": 0.0}
+    assert course.scores("mistaken", stem) == expected
+
+
+@with_masks
+def test_feedback_names_the_mistakes(course):
+    stem = "02_masks"
+    grade_the_mistakes(course)
+    course.nbgrader("generate_feedback", stem, "--student", "mistaken")
+    page = (course.root / "feedback" / "mistaken" / stem / f"{stem}.html").read_text(encoding="utf-8")
+    for _, _, words in MISTAKES.values():
+        assert words in page
+    for name in all_hidden():
+        if all_exercises()[name].topic == "masks":
+            assert f"{name} also meets cases" in page
+
+
+@pytest.mark.xdist_group("00_start_here")
+def test_validate_tells_right_from_wrong(course):
+    stem = "00_start_here"
+    solutions = course.solutions(stem)
+    right = course.submit("right", stem, solutions)
+    assert "Success" in course.nbgrader("validate", right.name, folder=right.parent)
+    solutions["softmax"] = "def softmax(x, dim):\n    return x"
+    wrong = course.submit("wrong", stem, solutions)
+    assert "VALIDATION FAILED" in course.nbgrader("validate", wrong.name, folder=wrong.parent)
+
+
+# --- seen in a browser ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.browser
 @in_a_browser
 @every_notebook
-def test_pictures_and_formulas_show(stem, folder, lab, page):
-    notebook = executed(stem, folder)
-    pictures = sum("image/png" in output.get("data", {}) for _, output in outputs(notebook))
-    has_formula = [bool(re.search(r"\$[^$]+\$", c.source)) for c in notebook.cells if c.cell_type == "markdown"]
+def test_pictures_and_formulas_show(stem, course, folder, lab, page):
+    notebook = course.grade("solution", stem, course.solutions(stem))
+    shutil.copy(course.path("autograded", stem, "solution"), folder)
+    pictures = sum("image/png" in output.get("data", {}) for output in outputs(notebook))
+    with_formula = sum(
+        bool(re.search(r"\$[^$]+\$", cell.source)) for cell in notebook.cells if cell.cell_type == "markdown"
+    )
+    assert pictures > 0
     open_notebook(page, lab, f"{stem}.ipynb")
     count_drawn = (
         "() => [...document.querySelectorAll('.jp-OutputArea img')]"
@@ -86,13 +156,11 @@ def test_pictures_and_formulas_show(stem, folder, lab, page):
         "() => [...document.querySelectorAll('.jp-MarkdownCell')]"
         ".filter(cell => cell.querySelector('mjx-container')).length"
     )
-    page.wait_for_function(f"({count_typeset})() >= {sum(has_formula)}")
+    page.wait_for_function(f"({count_typeset})() >= {with_formula}")
     assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
     raw = page.locator(".jp-MarkdownOutput").all_inner_texts()
     assert not [text for text in raw if "{{" in text or "$$" in text]
 
-
-# --- a student at work ----------------------------------------------------------------------------------
 
 WRONG = "def causal_mask(n):\n    return torch.ones(n, n).tril(1)"
 RIGHT = "def causal_mask(n):\n    return torch.ones(n, n).tril()"
@@ -123,6 +191,7 @@ def write(page, cell, code):
 
 @pytest.mark.browser
 @in_a_browser
+@with_masks
 def test_a_student_is_told_the_mistake_and_then_gets_the_points(folder, lab, page):
     name = "student.ipynb"
     notebook = nbformat.read(build.NOTEBOOKS / "02_masks.ipynb", as_version=4)
@@ -147,6 +216,7 @@ def test_a_student_is_told_the_mistake_and_then_gets_the_points(folder, lab, pag
 
 @pytest.mark.browser
 @in_a_browser
+@with_masks
 def test_validate_button_says_what_is_missing_and_what_is_done(folder, lab, page):
     """nbgrader's Validate: a notebook with one exercise, blank and then solved."""
     notebook = nbformat.read(build.NOTEBOOKS / "02_masks.ipynb", as_version=4)
