@@ -86,11 +86,11 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     scores: (..., query, key); mask: broadcastable to it, True where allowed.
     Returns: (..., query, key). A hidden key gets weight 0. A row in which nothing is allowed is all 0.
     """
-    allowed = allowed_places(mask, scores)  # (..., query, key)
+    allowed = allowed_places(mask, scores)  # broadcasts to (..., query, key)
     visible = scores.masked_fill(~allowed, -math.inf)
     weights = visible.softmax(dim=-1)  # NaN in a row without a single allowed key …
     empty = ~allowed.any(dim=-1, keepdim=True)  # (..., query, 1)
-    return weights.masked_fill(empty, 0.0)  # … and 0 from here on
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights  # … and 0 from here on
 
 
 def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -149,13 +149,16 @@ def require_lengths(lengths: Tensor, max_len: int) -> None:
 
 
 def allowed_places(mask: Tensor, scores: Tensor) -> Tensor:
-    """The mask as booleans of the shape of the scores, or an error that says why it cannot be that."""
+    """The mask as booleans that broadcast to the scores, or an error that says why they cannot."""
     if mask.is_floating_point() and ((mask != 0) & (mask != 1)).any():
         raise ValueError("This looks like an additive mask (0 and -inf). A boolean one is wanted: True where allowed.")
     try:
-        return mask.to(scores.device).bool().expand(scores.shape)
+        fits = torch.broadcast_shapes(mask.shape, scores.shape) == scores.shape
     except RuntimeError:
+        fits = False
+    if not fits:
         raise ValueError(
             f"A mask of shape {tuple(mask.shape)} does not fit scores of shape {tuple(scores.shape)}. Shapes are "
             "compared from the right; a mask for each sentence needs an axis for the heads: mask[:, None]."
-        ) from None
+        )
+    return mask.to(scores.device).bool()

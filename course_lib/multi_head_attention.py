@@ -82,7 +82,7 @@ class MultiHeadAttention(nn.Module):
         k = split_heads(self.w_k(key), self.num_heads)  # (batch, head, key, d_k)
         v = split_heads(self.w_v(value), self.num_heads)  # (batch, head, key, d_k)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)  # (batch, head, query, key)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)  # (batch, head, query, key)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:

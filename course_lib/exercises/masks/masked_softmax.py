@@ -141,7 +141,7 @@ def gradient_is_nan(scores, mask):
     visible = scores + torch.zeros_like(scores).masked_fill(~allowed, -math.inf)
     weights = visible.softmax(dim=-1)
     empty = ~allowed.any(dim=-1, keepdim=True)
-    return weights.masked_fill(empty, 0.0)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
 
 
 @masked_softmax.misconception
@@ -162,7 +162,7 @@ def changes_the_scores(scores, mask):
     visible = scores.masked_fill_(~allowed, -math.inf)
     weights = visible.softmax(dim=-1)
     empty = ~allowed.any(dim=-1, keepdim=True)
-    return weights.masked_fill(empty, 0.0)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
 
 
 @masked_softmax.misconception
@@ -173,7 +173,7 @@ def loses_the_gradient(scores, mask):
     visible = scores.detach().masked_fill(~allowed, -math.inf)
     weights = visible.softmax(dim=-1)
     empty = ~allowed.any(dim=-1, keepdim=True)
-    return weights.masked_fill(empty, 0.0)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
 
 
 @masked_softmax.misconception
@@ -193,7 +193,7 @@ def hides_the_allowed(scores, mask):
     visible = scores.masked_fill(allowed, -math.inf)
     weights = visible.softmax(dim=-1)
     empty = ~allowed.any(dim=-1, keepdim=True)
-    return weights.masked_fill(empty, 0.0)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
 
 
 @masked_softmax.misconception
@@ -203,7 +203,7 @@ def inverts_everything(scores, mask):
     visible = scores.masked_fill(~allowed, -math.inf)
     weights = visible.softmax(dim=-1)
     empty = ~allowed.any(dim=-1, keepdim=True)
-    return weights.masked_fill(empty, 0.0)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
 
 
 @masked_softmax.misconception
@@ -214,7 +214,7 @@ def hidden_score_is_zero(scores, mask):
     visible = scores.masked_fill(~allowed, 0.0)
     weights = visible.softmax(dim=-1)
     empty = ~allowed.any(dim=-1, keepdim=True)
-    return weights.masked_fill(empty, 0.0)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
 
 
 @masked_softmax.misconception
@@ -225,7 +225,7 @@ def hidden_score_is_minus_ten(scores, mask):
     visible = scores.masked_fill(~allowed, -10.0)
     weights = visible.softmax(dim=-1)
     empty = ~allowed.any(dim=-1, keepdim=True)
-    return weights.masked_fill(empty, 0.0)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
 
 
 @masked_softmax.misconception
@@ -235,7 +235,7 @@ def ignores_the_hidden(scores, mask):
     visible = scores
     weights = visible.softmax(dim=-1)
     empty = ~allowed.any(dim=-1, keepdim=True)
-    return weights.masked_fill(empty, 0.0)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
 
 
 @masked_softmax.misconception
@@ -245,7 +245,7 @@ def over_the_queries(scores, mask):
     visible = scores.masked_fill(~allowed, -math.inf)
     weights = visible.softmax(dim=-2)
     empty = ~allowed.any(dim=-1, keepdim=True)
-    return weights.masked_fill(empty, 0.0)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
 
 
 @masked_softmax.misconception
@@ -255,7 +255,7 @@ def over_the_first_axis(scores, mask):
     visible = scores.masked_fill(~allowed, -math.inf)
     weights = visible.softmax(dim=0)
     empty = ~allowed.any(dim=-1, keepdim=True)
-    return weights.masked_fill(empty, 0.0)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
 
 
 @masked_softmax.misconception
@@ -265,7 +265,7 @@ def over_everything_at_once(scores, mask):
     visible = scores.masked_fill(~allowed, -math.inf)
     weights = visible.flatten().softmax(dim=0).view_as(scores)
     empty = ~allowed.any(dim=-1, keepdim=True)
-    return weights.masked_fill(empty, 0.0)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
 
 
 @masked_softmax.misconception
@@ -320,7 +320,7 @@ def one_hidden_key_empties_the_row(scores, mask):
     visible = scores.masked_fill(~allowed, -math.inf)
     weights = visible.softmax(dim=-1)
     empty = ~allowed.all(dim=-1, keepdim=True)
-    return weights.masked_fill(empty, 0.0)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
 
 
 @masked_softmax.misconception
@@ -330,7 +330,7 @@ def normalises_twice(scores, mask):
     visible = scores.softmax(dim=-1).masked_fill(~allowed, -math.inf)
     weights = visible.softmax(dim=-1)
     empty = ~allowed.any(dim=-1, keepdim=True)
-    return weights.masked_fill(empty, 0.0)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
 
 
 @masked_softmax.alternative

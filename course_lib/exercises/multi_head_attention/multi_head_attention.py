@@ -77,9 +77,9 @@ multi_head_attention = Exercise(
         "a mask (query, key) fits as it is.",
         "Dropout is a module of its own: self.dropout = nn.Dropout(dropout) in __init__, and in forward, after the "
         "softmax, weights = self.dropout(weights). It knows by itself whether the model is training.",
-        "q = reference.split_heads(self.w_q(query), self.num_heads), and so on; scores = q @ k.transpose(-2, -1) / "
+        "q = split_heads(self.w_q(query), self.num_heads), and so on; scores = q @ k.transpose(-2, -1) / "
         "math.sqrt(d_k); weights = self.dropout(masked_softmax(scores, mask)); "
-        "return self.w_o(reference.merge_heads(weights @ v)), weights.",
+        "return self.w_o(merge_heads(weights @ v)), weights.",
     ],
 )
 
@@ -279,7 +279,7 @@ class SplitsByReshapeAlone(nn.Module):
         k = cut_by_reshape(self.w_k(key), self.num_heads)
         v = cut_by_reshape(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -311,7 +311,7 @@ class InterleavesTheHeads(nn.Module):
         k = cut_interleaved(self.w_k(key), self.num_heads)
         v = cut_interleaved(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -343,7 +343,7 @@ class MergesWithoutTranspose(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -373,7 +373,7 @@ class ForgetsTheOutputProjection(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -402,7 +402,7 @@ class HasNoOutputProjection(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -432,7 +432,7 @@ class HasNoBiases(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -462,7 +462,7 @@ class IgnoresNumHeads(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -492,7 +492,7 @@ class TakesNumHeadsForTheHeadSize(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -522,7 +522,7 @@ class ReadsKeysAndValuesFromTheQuery(nn.Module):
         k = reference.split_heads(self.w_k(query), self.num_heads)
         v = reference.split_heads(self.w_v(query), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -552,7 +552,7 @@ class ReadsValuesFromTheKey(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(key), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -584,7 +584,7 @@ class UsesTheQueryLengthForTheKeys(nn.Module):
         k = self.w_k(key).reshape(len(query), query.shape[1], self.num_heads, q.shape[-1]).transpose(1, 2)
         v = self.w_v(value).reshape(len(query), query.shape[1], self.num_heads, q.shape[-1]).transpose(1, 2)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -620,7 +620,7 @@ class UsesTheKeyLengthForTheQuery(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -652,7 +652,7 @@ class SharesOneProjection(nn.Module):
         k = reference.split_heads(self.w_q(key), self.num_heads)
         v = reference.split_heads(self.w_q(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -682,7 +682,7 @@ class SharesKeyAndValueProjection(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_k(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -712,7 +712,7 @@ class ScalesByTheModelSize(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(query.shape[-1])
+        scores = (q / math.sqrt(query.shape[-1])) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -772,7 +772,7 @@ class DividesByTheHeadSize(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / d_k
+        scores = (q / d_k) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -802,7 +802,7 @@ class IgnoresTheMask(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -832,7 +832,7 @@ class InvertsTheMask(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -862,7 +862,7 @@ class MasksAfterTheSoftmax(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -892,7 +892,7 @@ class FillsWithZero(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -924,7 +924,7 @@ class ForgetsTheHeadAxisOfTheMask(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -956,7 +956,7 @@ class TakesEveryMaskForABatch(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -988,7 +988,7 @@ class FillsWithoutTheHeadAxis(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -1020,7 +1020,7 @@ class FillsAsIfEveryMaskWereABatch(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -1052,7 +1052,7 @@ class RepeatsTheMaskInTheWrongOrder(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -1082,7 +1082,7 @@ class NormalisesOverTheQueries(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-2)
         else:
@@ -1114,7 +1114,7 @@ class NormalisesOverTheHeads(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=1)
         else:
@@ -1144,7 +1144,7 @@ class AveragesTheWeights(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -1174,7 +1174,7 @@ class ReturnsTheScores(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -1204,7 +1204,7 @@ class ReturnsTheOutputAlone(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -1234,7 +1234,7 @@ class ReturnsTheWeightsFirst(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -1266,7 +1266,7 @@ class AddsTheInput(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -1298,7 +1298,7 @@ class DropsInEvaluation(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -1328,7 +1328,7 @@ class NeverDrops(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -1357,7 +1357,7 @@ class DropsTheOutput(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
@@ -1388,7 +1388,7 @@ class DropsTheScores(nn.Module):
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
         d_k = q.shape[-1]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
         scores = self.dropout(scores)
         if mask is None:
             weights = scores.softmax(dim=-1)

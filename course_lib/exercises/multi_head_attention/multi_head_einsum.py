@@ -38,7 +38,7 @@ multi_head_einsum = Exercise(
         'The scores keep b and h, sum over d and run over t and s: "bhtd,bhsd->bhts". The rows of w_o belong to the '
         "heads: w_o.reshape(num_heads, d_k, d_model) has axes h d m.",
         'The last line can merge the heads and apply w_o at once: einsum("bhtd,hdm->btm", heads, w_o). Any way to the '
-        "same numbers is accepted: reference.split_heads(x @ w_q, num_heads) is one.",
+        "same numbers is accepted: split_heads(x @ w_q, num_heads) is one.",
     ],
 )
 
