@@ -2,14 +2,34 @@
 
 A mask is boolean and **True where attention is allowed**, as in torch's `scaled_dot_product_attention`.
 Its last axis runs over the keys, the one before over the queries: `mask[..., i, j]` answers "may i look at j?".
+
+There are three of them in a Transformer, and each answers a question of its own:
+
+    encoder self-attention   which keys are real tokens?                   padding_mask
+    decoder self-attention   which keys are real, and not in the future?   decoder_mask
+    cross-attention          which keys of the *source* are real?          cross_mask
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
+
+# --- masks of positions ---------------------------------------------------------------------------------
+
+
+def padding_mask(lengths: Tensor, max_len: int) -> Tensor:
+    """Which places of a padded batch hold a real token?
+
+    lengths: (batch,) how many real tokens each sentence has. They stand first, the padding behind them.
+    Returns: (batch, max_len) boolean, True on real tokens, False on padding.
+    """
+    require_lengths(lengths, max_len)
+    positions = torch.arange(max_len, device=lengths.device)  # (max_len,)
+    return positions < lengths[:, None]  # (batch, max_len)
 
 
 def causal_mask(n: int) -> Tensor:
@@ -21,16 +41,56 @@ def causal_mask(n: int) -> Tensor:
     return torch.tril(everything, diagonal=0)  # (query, key)
 
 
+def decoder_mask(lengths: Tensor, n: int) -> Tensor:
+    """For a decoder's self-attention: neither the future nor padding may be looked at.
+
+    Only keys are hidden. The row of a padded query follows the same rule, so no row is ever empty.
+
+    lengths: (batch,) real tokens of each sentence, at least 1; n: the padded length.
+    Returns: (batch, n, n) boolean, True where key j is a real token and j <= i.
+    """
+    real = padding_mask(lengths, n)  # (batch, n)
+    real_keys = real[:, None, :]  # (batch, 1, key): the same for every query
+    past = causal_mask(n).to(lengths.device)  # (query, key): the same for every sentence
+    return real_keys & past  # (batch, query, key)
+
+
+def cross_mask(key_lengths: Tensor, query_len: int, key_len: int) -> Tensor:
+    """For cross-attention: every target position sees every real source position.
+
+    key_lengths: (batch,) real source positions; key_len: their padded number; query_len: target positions.
+    Returns: (batch, query_len, key_len) boolean, True where the key is real.
+    """
+    real = padding_mask(key_lengths, key_len)  # (batch, key)
+    real_keys = real[:, None, :]  # (batch, 1, key)
+    return real_keys.expand(-1, query_len, -1)  # (batch, query, key)
+
+
+def window_mask(n: int, radius: int) -> Tensor:
+    """Local attention: a position sees those at most `radius` steps away, on both sides.
+
+    Returns: (n, n) boolean, True where |i - j| <= radius.
+    """
+    positions = torch.arange(n)
+    steps = positions[:, None] - positions  # (query, key): i - j
+    distance = steps.abs()
+    return distance <= radius
+
+
+# --- masks at work --------------------------------------------------------------------------------------
+
+
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """Softmax over the last axis, in which only the allowed keys take part.
 
     scores: (..., query, key); mask: broadcastable to it, True where allowed.
     Returns: (..., query, key). A hidden key gets weight 0. A row in which nothing is allowed is all 0.
     """
-    scores = scores.masked_fill(~mask.bool(), -math.inf)  # (..., query, key)
-    weights = scores.softmax(dim=-1)
-    nothing_allowed = ~mask.bool().any(dim=-1, keepdim=True)  # (..., query, 1)
-    return weights.masked_fill(nothing_allowed, 0.0)
+    allowed = allowed_places(mask, scores)  # (..., query, key)
+    visible = scores.masked_fill(~allowed, -math.inf)
+    weights = visible.softmax(dim=-1)  # NaN in a row without a single allowed key …
+    empty = ~allowed.any(dim=-1, keepdim=True)  # (..., query, 1)
+    return weights.masked_fill(empty, 0.0)  # … and 0 from here on
 
 
 def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -40,6 +100,62 @@ def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Ten
     Returns: output (..., query, d_v), weights (..., query, key).
     """
     d_k = q.shape[-1]
-    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)  # (..., query, key)
-    weights = masked_softmax(scores, mask)  # (..., query, key)
-    return weights @ v, weights
+    scores = q @ k.transpose(-2, -1)  # (..., query, key)
+    scores = scores / math.sqrt(d_k)
+    weights = masked_softmax(scores, mask)
+    output = weights @ v  # (..., query, d_v)
+    return output, weights
+
+
+def additive_mask(mask: Tensor) -> Tensor:
+    """The same mask as numbers to be *added* to the scores.
+
+    mask: (...) boolean, True where allowed.
+    Returns: (...) float, 0 where allowed and -inf where hidden.
+    """
+    allowed = mask.bool()
+    nothing = torch.zeros(mask.shape, device=mask.device)
+    return nothing.masked_fill(~allowed, -math.inf)
+
+
+# --- looking at masks -----------------------------------------------------------------------------------
+
+
+def leak_map(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """How strongly does each output position depend on each input position?
+
+    function: (time, d) -> (time, d'); x: (time, d).
+    Returns: (time, time), the length of the gradient of output i (summed over its features) with respect to input j.
+    Exactly 0 means: input j cannot reach output i, by no way through the whole function.
+    """
+    x = x.detach().clone().requires_grad_()
+    outputs = function(x)
+    slopes = [torch.autograd.grad(output.sum(), x, retain_graph=True)[0] for output in outputs]
+    return torch.stack(slopes).norm(dim=-1)  # (output position, input position)
+
+
+# --- clear words for wrong arguments --------------------------------------------------------------------
+
+
+def require_lengths(lengths: Tensor, max_len: int) -> None:
+    """Raise unless `lengths` is one whole number for each sentence, between 0 and `max_len`."""
+    if lengths.dim() != 1 or lengths.is_floating_point() or lengths.dtype == torch.bool:
+        raise ValueError(
+            f"lengths should be whole numbers of shape (batch,), "
+            f"but this is {lengths.dtype} of shape {tuple(lengths.shape)}."
+        )
+    if (lengths < 0).any() or (lengths > max_len).any():
+        raise ValueError(f"Every length has to lie between 0 and max_len = {max_len}, but they are {lengths.tolist()}.")
+
+
+def allowed_places(mask: Tensor, scores: Tensor) -> Tensor:
+    """The mask as booleans of the shape of the scores, or an error that says why it cannot be that."""
+    if mask.is_floating_point() and ((mask != 0) & (mask != 1)).any():
+        raise ValueError("This looks like an additive mask (0 and -inf). A boolean one is wanted: True where allowed.")
+    try:
+        return mask.to(scores.device).bool().expand(scores.shape)
+    except RuntimeError:
+        raise ValueError(
+            f"A mask of shape {tuple(mask.shape)} does not fit scores of shape {tuple(scores.shape)}. Shapes are "
+            "compared from the right; a mask for each sentence needs an axis for the heads: mask[:, None]."
+        ) from None

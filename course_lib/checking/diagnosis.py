@@ -31,7 +31,10 @@ def diagnose(exercise: Exercise, subject: Subject, cases: Sequence[Case]) -> Dia
     """The misconception, or the pair of misconceptions, that answers every question as the subject does."""
     questions = [(prop, case) for prop in exercise.properties for case in cases]
     observed = [answers(subject, prop, case) for prop, case in questions]
+    only_errors = all(isinstance(event.answer, str) for seen in observed for event in seen)
     for mistakes, program in candidates(exercise):
+        if only_errors and len(mistakes) > 1:
+            break  # one error message can have many causes: too little to accuse somebody of two mistakes
         suspect = Subject(program)
         if all(
             same_trace(seen, answers(suspect, prop, case))

@@ -16,6 +16,7 @@ import sys
 import textwrap
 import tokenize
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -61,8 +62,7 @@ class Unqualified(ast.NodeTransformer):
 @functools.cache
 def tokens_of(program: Callable[..., Any], name: str, module: str) -> list[Token]:
     """The tokens of a function or class without decorators, docstrings, annotations and comments."""
-    tree = Unqualified(module).visit(ast.parse(textwrap.dedent(inspect.getsource(program))))
-    definition = tree.body[0]
+    definition = Unqualified(module).visit(definition_of(program))
     assert isinstance(definition, ast.FunctionDef | ast.ClassDef)
     definition.name = name
     for node in ast.walk(definition):
@@ -76,6 +76,21 @@ def tokens_of(program: Callable[..., Any], name: str, module: str) -> list[Token
             node.annotation = None
     text = ast.unparse(definition)
     return [(token.type, token.string) for token in tokenize.generate_tokens(io.StringIO(text).readline)]
+
+
+def definition_of(program: Callable[..., Any]) -> ast.stmt:
+    """The syntax tree of a function or class, free to be changed."""
+    found = definitions_in(program.__module__).get(program.__qualname__)
+    if found is not None:
+        return deepcopy(found)
+    return ast.parse(textwrap.dedent(inspect.getsource(program))).body[0]
+
+
+@functools.cache
+def definitions_in(module: str) -> dict[str, ast.stmt]:
+    """All functions and classes of a module. To ask `inspect` for one class reads the whole file, every time."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
 @functools.cache

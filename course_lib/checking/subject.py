@@ -19,6 +19,7 @@ import sysconfig
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .expect import Failure, is_close
+from .expect import Failure, as_shape, is_close
 
 ENGINE_FOLDER = str(Path(__file__).parent)
 LIBRARY_FOLDERS = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
@@ -87,7 +88,12 @@ class Subject:
             raise Failure(f"A tensor was expected, but a value of type {type(result).__name__} came back.")
         slope = None
         if result.requires_grad:
-            (slope,) = torch.autograd.grad(result[at].sum(), copies[wrt], allow_unused=True)
+            try:
+                (slope,) = torch.autograd.grad(result[at].sum(), copies[wrt], allow_unused=True)
+            except RuntimeError as error:  # say a tensor that was changed in place after autograd had saved it
+                reason = str(error).partition(".")[0].partition(":")[0]
+                self._note("gradient", "none")
+                raise Failure(f"The gradient of the result cannot be computed: {reason}.") from None
         return self._note("gradient", torch.zeros_like(copies[wrt]) if slope is None else slope.detach())
 
     def build(self, *args: Any) -> Built:
@@ -104,6 +110,17 @@ class Subject:
         """The same subject with nothing asked yet."""
         return Subject(self.obj)
 
+    @contextlib.contextmanager
+    def unobserved(self) -> Iterator[None]:
+        """What is asked inside leaves no trace: for trying things out."""
+        noted = len(self.trace)
+        yield
+        del self.trace[noted:]
+
+    def note(self, question: str, answer: Any) -> None:
+        """Put into the trace what counts of an unobserved answer, where several answers mean the same."""
+        self._note(question, answer)
+
     def _note(self, question: str, answer: Any) -> Any:
         self.trace.append(Event(question, answer))
         return answer
@@ -114,10 +131,11 @@ class Subject:
         try:
             with quiet_and_seeded():
                 result = call(*copies)
-        except NotImplementedError:
-            self._note(question, "not attempted")
-            raise NotAttempted from None
         except (Exception, SystemExit) as error:
+            # The stub raises it without a message; torch's own (an operator that does not exist) carry one.
+            if isinstance(error, NotImplementedError) and not str(error):
+                self._note(question, "not attempted")
+                raise NotAttempted from None
             located = locate(error)
             self._note(question, str(located))
             raise located from None
@@ -151,16 +169,25 @@ class Built(Subject):
             for name, value in tensors.items():
                 parameters[name].copy_(value)
 
-    @contextlib.contextmanager
-    def unobserved(self) -> Iterator[None]:
-        """What is asked inside leaves no trace: for trying things out."""
-        noted = len(self.trace)
-        yield
-        del self.trace[noted:]
-
     def train(self, mode: bool = True) -> None:
         """Switch between training (dropout active) and evaluation."""
         self.obj.train(mode)
+
+    def moves_to_another_device(self, *args: Any) -> bool:
+        """Whether the module, moved by `.to(device)`, takes along the tensors that it keeps.
+
+        The device is torch's "meta", which every machine has: it knows shapes and no values.
+        """
+        plain_tensors = any(isinstance(value, Tensor) for m in self.obj.modules() for value in vars(m).values())
+        left_behind = False
+        if plain_tensors:  # only these can stay behind; to ask the meta device costs a second
+            elsewhere = [a.to("meta") if isinstance(a, Tensor) else a for a in args]
+            try:
+                with quiet_and_seeded():
+                    deepcopy(self.obj).to("meta")(*elsewhere)
+            except Exception as error:  # other complaints of this strange device are not the student's fault
+                left_behind = "expected device" in str(error) or "same device" in str(error)
+        return bool(self._note("moves to another device", not left_behind))
 
     def parameter_gradients(self, *args: Any) -> dict[str, Tensor]:
         """d(sum of squares of the result) / d(each trainable parameter)."""
@@ -258,7 +285,7 @@ def same_trace(first: Sequence[Event], second: Sequence[Event]) -> bool:
 def same_answer(first: Any, second: Any) -> bool:
     """Equality of plain data, up to rounding."""
     if isinstance(first, Tensor) and isinstance(second, Tensor):
-        return first.shape == second.shape and is_close(first, second)
+        return same_mask(first, second) if is_mask(first) and is_mask(second) else is_close(first, second)
     if isinstance(first, tuple | list) and isinstance(second, tuple | list):
         return len(first) == len(second) and all(map(same_answer, first, second))
     if isinstance(first, dict) and isinstance(second, dict):
@@ -266,3 +293,15 @@ def same_answer(first: Any, second: Any) -> bool:
     if isinstance(first, int | float) and isinstance(second, int | float):
         return abs(first - second) <= 1e-5 + 1e-4 * abs(second)
     return type(first) is type(second) and bool(first == second)
+
+
+def is_mask(tensor: Tensor) -> bool:
+    """Whether a tensor holds nothing but truth values, of whatever dtype."""
+    return tensor.dtype == torch.bool or bool(((tensor == 0) | (tensor == 1)).all())
+
+
+def same_mask(first: Tensor, second: Tensor) -> bool:
+    """Whether two masks say the same: (batch, 1, key) may stand for (batch, query, key)."""
+    small, large = sorted((first, second), key=Tensor.numel)
+    widened = as_shape(small, tuple(large.shape))
+    return widened is not None and is_close(widened, large)

@@ -1,1 +1,0 @@
-"""Dot product attention."""
