@@ -20,16 +20,14 @@ from torch import Tensor, nn
 
 from course_lib.encoder_decoder import DecoderLayer
 from course_lib.multi_head_attention import MultiHeadAttention, merge_heads, split_heads
-from course_lib.transformer import Transformer
+from course_lib.transformer import Transformer, decoder_layers
 
 NextLogits = Callable[[Tensor], Tensor]
 
 # --- searching ------------------------------------------------------------------------------------------
 
 
-def greedy_decode(
-    next_logits: NextLogits, rows: int, bos_id: int, eos_id: int, pad_id: int, max_len: int
-) -> Tensor:
+def greedy_decode(next_logits: NextLogits, rows: int, bos_id: int, eos_id: int, pad_id: int, max_len: int) -> Tensor:
     """Take the best token, again and again, for `rows` sentences at once, until all have ended.
 
     Returns: (rows, time) with time ≤ max_len, without BOS, with EOS, padded behind it.
@@ -218,7 +216,7 @@ def cached(model: Transformer, src_ids: Tensor) -> NextLogits:
     """
     memory = model.encode(src_ids)
     memory_mask = model.source_mask(src_ids)
-    layers = [CachedLayer(layer, memory, memory_mask) for layer in model.decoder.layers]
+    layers = [CachedLayer(layer, memory, memory_mask) for layer in decoder_layers(model)]
     done = torch.empty(len(src_ids), 0, dtype=torch.long)  # (rows, seen)
 
     def next_logits(ids: Tensor) -> Tensor:
