@@ -9,14 +9,16 @@ import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
 from .exercise import Case, Exercise, Property
 from .merge import merged
-from .subject import Event, Subject, same_trace
+from .subject import Event, Subject, same_answer, same_trace
 
 Program = Callable[..., Any]
+
+MOST_PAIRS = 250  # a check should not take longer than half a second
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ def diagnose(exercise: Exercise, subject: Subject, cases: Sequence[Case]) -> Dia
     questions = [(prop, case) for prop in exercise.properties for case in cases]
     observed = [answers(subject, prop, case) for prop, case in questions]
     only_errors = all(isinstance(event.answer, str) for seen in observed for event in seen)
-    for mistakes, program in candidates(exercise):
+    for mistakes, program in candidates(exercise, questions[: len(cases)], observed):
         if only_errors and len(mistakes) > 1:
             break  # one error message can have many causes: too little to accuse somebody of two mistakes
         suspect = Subject(program)
@@ -47,14 +49,41 @@ def diagnose(exercise: Exercise, subject: Subject, cases: Sequence[Case]) -> Dia
     return None
 
 
-def candidates(exercise: Exercise) -> Iterator[tuple[tuple[Program, ...], Program]]:
-    """First the misconceptions, then the pairs that can be merged into one program."""
+def candidates(
+    exercise: Exercise, questions: Sequence[tuple[Property, Case]], observed: Sequence[list[Event]]
+) -> Iterator[tuple[tuple[Program, ...], Program]]:
+    """First the misconceptions, then the pairs that can be merged into one program, likely ones before others."""
     for mistake in exercise.misconceptions:
         yield (mistake,), mistake
-    for first, second in combinations(exercise.misconceptions, 2):
-        both = merged(exercise.reference, first, second)
-        if both is not None:
-            yield (first, second), both
+    right = [answers(Subject(exercise.reference), *question) for question in questions]
+    seen = [differing(*traces) for traces in zip(observed, right)]
+    alone = {
+        mistake: [differing(answers(Subject(mistake), *question), wanted) for question, wanted in zip(questions, right)]
+        for mistake in exercise.misconceptions
+    }
+
+    def is_unlikely(pair: tuple[Program, Program]) -> bool:
+        return not all(can_explain(*sets) for sets in zip(seen, *(alone[mistake] for mistake in pair)))
+
+    pairs = sorted(combinations(exercise.misconceptions, 2), key=is_unlikely)
+    programs = ((pair, merged(exercise.reference, *pair)) for pair in pairs)
+    yield from islice(((pair, program) for pair, program in programs if program is not None), MOST_PAIRS)
+
+
+def can_explain(seen: set[int] | None, first: set[int] | None, second: set[int] | None) -> bool:
+    """Two mistakes together mostly spoil what one of them spoils, and nothing else. None: not to be compared."""
+    return seen is None or first is None or second is None or seen == first | second
+
+
+def differing(trace: Sequence[Event], right: Sequence[Event]) -> set[int] | None:
+    """Which of the answers in a trace are not the right ones; None if they are answers to other questions."""
+    got, want = (
+        [part for event in events for part in (event.answer if isinstance(event.answer, tuple) else [event.answer])]
+        for events in (trace, right)
+    )
+    if len(got) != len(want):
+        return None
+    return {place for place, pair in enumerate(zip(got, want)) if not same_answer(*pair)}
 
 
 def answers(subject: Subject, prop: Property, case: Case) -> list[Event]:

@@ -101,8 +101,14 @@ def edits_of(reference: Callable[..., Any], program: Callable[..., Any]) -> list
 
 
 def edits_between(ancestor: Sequence[Token], changed: Sequence[Token]) -> list[Edit]:
-    matcher = SequenceMatcher(None, ancestor, changed, autojunk=False)
-    return [(i1, i2, list(changed[j1:j2])) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"]
+    before = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], zip(ancestor, changed))))
+    rest = zip(reversed(ancestor[before:]), reversed(changed[before:]))
+    after = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], rest)))
+    old, new = ancestor[before : len(ancestor) - after], changed[before : len(changed) - after]
+    matcher = SequenceMatcher(None, old, new, autojunk=False)  # slow, so it is asked about the middle alone
+    return [
+        (before + i1, before + i2, list(new[j1:j2])) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"
+    ]
 
 
 def apply_edits(ancestor: Sequence[Token], edits: Sequence[Edit]) -> list[Token]:
