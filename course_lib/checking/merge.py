@@ -62,7 +62,7 @@ class Unqualified(ast.NodeTransformer):
 @functools.cache
 def tokens_of(program: Callable[..., Any], name: str, module: str) -> list[Token]:
     """The tokens of a function or class without decorators, docstrings, annotations and comments."""
-    definition = Unqualified(module).visit(definition_of(program))
+    definition = Unqualified(module).visit(completed(program, name))
     assert isinstance(definition, ast.FunctionDef | ast.ClassDef)
     definition.name = name
     for node in ast.walk(definition):
@@ -76,6 +76,19 @@ def tokens_of(program: Callable[..., Any], name: str, module: str) -> list[Token
             node.annotation = None
     text = ast.unparse(definition)
     return [(token.type, token.string) for token in tokenize.generate_tokens(io.StringIO(text).readline)]
+
+
+def completed(program: Callable[..., Any], name: str) -> ast.stmt:
+    """The syntax tree of a program. One that derives from the reference takes from it what it does not say itself."""
+    definition = definition_of(program)
+    if not (isinstance(program, type) and program.__base__ and program.__base__.__name__ == name):
+        return definition
+    parent = definition_of(program.__base__)
+    assert isinstance(definition, ast.ClassDef) and isinstance(parent, ast.ClassDef)
+    own = {node.name: node for node in definition.body if isinstance(node, ast.FunctionDef)}
+    parent.body = [own.pop(getattr(node, "name", ""), node) for node in parent.body]
+    parent.body.extend(own.values())
+    return parent
 
 
 def definition_of(program: Callable[..., Any]) -> ast.stmt:
