@@ -10,4 +10,5 @@
 `report`     what the student sees
 `record`     what was tried, kept in one local file
 `weights`    the ways in which students pack the same parameters
+`parts`      which of a student's parameters is which, in layers and stacks
 """
