@@ -17,6 +17,8 @@ on each sub-layer's result before it is added, and, as in torch, on the attentio
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 
 from course_lib.multi_head_attention import MultiHeadAttention
@@ -35,7 +37,7 @@ class EncoderLayer(nn.Module):
         self.norm_1 = LayerNorm(d_model)
         self.norm_2 = LayerNorm(d_model)
         self.dropout = nn.Dropout(dropout)
-        self.residual = residual_pre_norm if norm_first else residual_post_norm
+        self.norm_first = norm_first
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """x: (batch, time, d_model); mask: (batch, 1 or time, time). Returns: the shape of x."""
@@ -51,6 +53,12 @@ class EncoderLayer(nn.Module):
         x = self.residual(x, transform, self.norm_2)
         return x
 
+    def residual(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Tensor], Tensor]) -> Tensor:
+        """A sub-layer with its residual path, and its norm in the place that was asked for."""
+        if self.norm_first:
+            return residual_pre_norm(x, sublayer, norm)
+        return residual_post_norm(x, sublayer, norm)
+
 
 class Encoder(nn.Module):
     """A stack of encoder layers, each with weights of its own."""
@@ -59,6 +67,7 @@ class Encoder(nn.Module):
         self, d_model: int, num_heads: int, d_ff: int, num_layers: int, dropout: float = 0.0, norm_first: bool = True
     ):
         super().__init__()
+        require_layers(num_layers)
         self.layers = nn.ModuleList(
             EncoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)
         )
@@ -86,7 +95,7 @@ class DecoderLayer(nn.Module):
         self.norm_2 = LayerNorm(d_model)
         self.norm_3 = LayerNorm(d_model)
         self.dropout = nn.Dropout(dropout)
-        self.residual = residual_pre_norm if norm_first else residual_post_norm
+        self.norm_first = norm_first
 
     def forward(
         self, x: Tensor, memory: Tensor, mask: Tensor | None = None, memory_mask: Tensor | None = None
@@ -112,6 +121,12 @@ class DecoderLayer(nn.Module):
         x = self.residual(x, transform, self.norm_3)
         return x
 
+    def residual(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Tensor], Tensor]) -> Tensor:
+        """A sub-layer with its residual path, and its norm in the place that was asked for."""
+        if self.norm_first:
+            return residual_pre_norm(x, sublayer, norm)
+        return residual_post_norm(x, sublayer, norm)
+
 
 class Decoder(nn.Module):
     """A stack of decoder layers. All of them read the same memory: what the *last* encoder layer gave."""
@@ -120,6 +135,7 @@ class Decoder(nn.Module):
         self, d_model: int, num_heads: int, d_ff: int, num_layers: int, dropout: float = 0.0, norm_first: bool = True
     ):
         super().__init__()
+        require_layers(num_layers)
         self.layers = nn.ModuleList(
             DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)
         )
@@ -132,6 +148,25 @@ class Decoder(nn.Module):
         x: (batch, target, d_model); memory: (batch, source, d_model).
         mask: (batch, target, target); memory_mask: (batch, 1 or target, source). Returns: the shape of x.
         """
+        require_partners(x, memory)
         for layer in self.layers:
             x = layer(x, memory, mask, memory_mask)
         return self.norm(x)
+
+
+# --- bad input ------------------------------------------------------------------------------------------
+
+
+def require_layers(num_layers: int) -> None:
+    """A stack without layers would hand its input on in silence."""
+    if num_layers < 1:
+        raise ValueError(f"A stack needs at least one layer, but num_layers = {num_layers}.")
+
+
+def require_partners(x: Tensor, memory: Tensor) -> None:
+    """Each target sentence needs the memory of its own source sentence, with as many features."""
+    if x.shape[0] != memory.shape[0] or x.shape[-1] != memory.shape[-1]:
+        raise ValueError(
+            f"x {tuple(x.shape)} and memory {tuple(memory.shape)} do not belong together: they need the same number "
+            "of sentences (first axis) and of features (last axis). Only their lengths may differ."
+        )
