@@ -18,7 +18,8 @@ from .subject import Event, Subject, same_answer, same_trace
 
 Program = Callable[..., Any]
 
-MOST_PAIRS = 250  # a check should not take longer than half a second
+# A check should not take longer than half a second, and to build a module takes longer than to call a function.
+MOST_PAIRS, MOST_PAIRS_OF_CLASSES = 1000, 150
 
 
 @dataclass(frozen=True)
@@ -56,34 +57,39 @@ def candidates(
     for mistake in exercise.misconceptions:
         yield (mistake,), mistake
     right = [answers(Subject(exercise.reference), *question) for question in questions]
-    seen = [differing(*traces) for traces in zip(observed, right)]
     alone = {
-        mistake: [differing(answers(Subject(mistake), *question), wanted) for question, wanted in zip(questions, right)]
+        mistake: [compared(answers(Subject(mistake), *q), r, seen) for q, r, seen in zip(questions, right, observed)]
         for mistake in exercise.misconceptions
     }
 
     def is_unlikely(pair: tuple[Program, Program]) -> bool:
-        return not all(can_explain(*sets) for sets in zip(seen, *(alone[mistake] for mistake in pair)))
+        return not all(map(can_explain, *(alone[mistake] for mistake in pair)))
 
     pairs = sorted(combinations(exercise.misconceptions, 2), key=is_unlikely)
     programs = ((pair, merged(exercise.reference, *pair)) for pair in pairs)
-    yield from islice(((pair, program) for pair, program in programs if program is not None), MOST_PAIRS)
+    most = MOST_PAIRS_OF_CLASSES if exercise.is_class else MOST_PAIRS
+    yield from islice(((pair, program) for pair, program in programs if program is not None), most)
 
 
-def can_explain(seen: set[int] | None, first: set[int] | None, second: set[int] | None) -> bool:
-    """Two mistakes together mostly spoil what one of them spoils, and nothing else. None: not to be compared."""
-    return seen is None or first is None or second is None or seen == first | second
+def compared(trace: list[Event], right: list[Event], seen: list[Event]) -> list[tuple[bool, bool]]:
+    """For each single answer: is it right, and is it the one that was seen? Empty if these are other questions."""
+    parts = [parts_of(events) for events in (trace, right, seen)]
+    if len(set(map(len, parts))) > 1:
+        return []
+    return [(same_answer(got, wanted), same_answer(got, other)) for got, wanted, other in zip(*parts)]
 
 
-def differing(trace: Sequence[Event], right: Sequence[Event]) -> set[int] | None:
-    """Which of the answers in a trace are not the right ones; None if they are answers to other questions."""
-    got, want = (
-        [part for event in events for part in (event.answer if isinstance(event.answer, tuple) else [event.answer])]
-        for events in (trace, right)
+def can_explain(first: list[tuple[bool, bool]], second: list[tuple[bool, bool]]) -> bool:
+    """Where one of two mistakes does no harm, both together should look like the other one alone."""
+    return all(
+        (not one_is_right or two_was_seen) and (not two_is_right or one_was_seen)
+        for (one_is_right, one_was_seen), (two_is_right, two_was_seen) in zip(first, second)
     )
-    if len(got) != len(want):
-        return None
-    return {place for place, pair in enumerate(zip(got, want)) if not same_answer(*pair)}
+
+
+def parts_of(trace: Sequence[Event]) -> list[Any]:
+    """The single answers in a trace: of a pair (output, weights), each one."""
+    return [part for event in trace for part in (event.answer if isinstance(event.answer, tuple) else [event.answer])]
 
 
 def answers(subject: Subject, prop: Property, case: Case) -> list[Event]:

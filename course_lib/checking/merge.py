@@ -16,7 +16,6 @@ import sys
 import textwrap
 import tokenize
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -30,8 +29,7 @@ def merged(
 ) -> Callable[..., Any] | None:
     """A program that makes the mistakes of both, or None if they touch the same place."""
     name = reference.__name__
-    module = reference.__module__.rsplit(".", 1)[-1]
-    ancestor = tokens_of(reference, name, module)
+    ancestor = tokens_of(reference, reference)
     changes = edits_of(reference, first)
     changes = changes + [edit for edit in edits_of(reference, second) if edit not in changes]
     edits = sorted(changes, key=lambda edit: edit[:2])
@@ -49,22 +47,24 @@ def merged(
 class Unqualified(ast.NodeTransformer):
     """Turns `masks.masked_softmax`, as other modules say it, into `masked_softmax`, as the module itself does."""
 
-    def __init__(self, module: str):
-        self.module = module
+    def __init__(self, names_of_the_module: set[str]):
+        self.names_of_the_module = names_of_the_module
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
-        if isinstance(node.value, ast.Name) and node.value.id == self.module:
+        if isinstance(node.value, ast.Name) and node.value.id in self.names_of_the_module:
             return ast.Name(node.attr, node.ctx)
         return node
 
 
 @functools.cache
-def tokens_of(program: Callable[..., Any], name: str, module: str) -> list[Token]:
-    """The tokens of a function or class without decorators, docstrings, annotations and comments."""
-    definition = Unqualified(module).visit(completed(program, name))
+def tokens_of(program: Callable[..., Any], reference: Callable[..., Any]) -> list[Token]:
+    """The tokens of a function or class, under the reference's name, without decorators, docstrings and annotations."""
+    module = sys.modules[reference.__module__]
+    aliases = {name for name, value in vars(sys.modules[program.__module__]).items() if value is module}
+    definition = Unqualified(aliases).visit(completed(program, reference))
     assert isinstance(definition, ast.FunctionDef | ast.ClassDef)
-    definition.name = name
+    definition.name = reference.__name__
     for node in ast.walk(definition):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             node.decorator_list = []
@@ -78,12 +78,12 @@ def tokens_of(program: Callable[..., Any], name: str, module: str) -> list[Token
     return [(token.type, token.string) for token in tokenize.generate_tokens(io.StringIO(text).readline)]
 
 
-def completed(program: Callable[..., Any], name: str) -> ast.stmt:
+def completed(program: Callable[..., Any], reference: Callable[..., Any]) -> ast.stmt:
     """The syntax tree of a program. One that derives from the reference takes from it what it does not say itself."""
     definition = definition_of(program)
-    if not (isinstance(program, type) and program.__base__ and program.__base__.__name__ == name):
+    if not (isinstance(program, type) and program.__base__ is reference):
         return definition
-    parent = definition_of(program.__base__)
+    parent = definition_of(reference)
     assert isinstance(definition, ast.ClassDef) and isinstance(parent, ast.ClassDef)
     own = {node.name: node for node in definition.body if isinstance(node, ast.FunctionDef)}
     parent.body = [own.pop(getattr(node, "name", ""), node) for node in parent.body]
@@ -93,24 +93,23 @@ def completed(program: Callable[..., Any], name: str) -> ast.stmt:
 
 def definition_of(program: Callable[..., Any]) -> ast.stmt:
     """The syntax tree of a function or class, free to be changed."""
-    found = definitions_in(program.__module__).get(program.__qualname__)
-    if found is not None:
-        return deepcopy(found)
-    return ast.parse(textwrap.dedent(inspect.getsource(program))).body[0]
+    source = sources_in(program.__module__).get(program.__qualname__) or inspect.getsource(program)
+    return ast.parse(textwrap.dedent(source)).body[0]
 
 
 @functools.cache
-def definitions_in(module: str) -> dict[str, ast.stmt]:
+def sources_in(module: str) -> dict[str, str]:
     """All functions and classes of a module. To ask `inspect` for one class reads the whole file, every time."""
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
-    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    text = inspect.getsource(sys.modules[module])
+    lines = text.splitlines(keepends=True)
+    definitions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    return {node.name: "".join(lines[node.lineno - 1 : node.end_lineno]) for node in definitions}
 
 
 @functools.cache
 def edits_of(reference: Callable[..., Any], program: Callable[..., Any]) -> list[Edit]:
     """What turns the reference into the program. Each program takes part in many pairs."""
-    name, module = reference.__name__, reference.__module__.rsplit(".", 1)[-1]
-    return edits_between(tokens_of(reference, name, module), tokens_of(program, name, module))
+    return edits_between(tokens_of(reference, reference), tokens_of(program, reference))
 
 
 def edits_between(ancestor: Sequence[Token], changed: Sequence[Token]) -> list[Edit]:

@@ -302,16 +302,6 @@ def merges_by_reshape_alone(x):
 
 
 @merging.misconception
-def views_what_is_not_contiguous(x):
-    """After a transpose the numbers no longer lie in memory in the order of the axes, and `view` never copies. Use
-    `reshape`, or `contiguous()` first.
-    """
-    batch, num_heads, time, d_k = x.shape
-    x = x.transpose(1, 2)
-    return x.view(batch, time, num_heads * d_k)
-
-
-@merging.misconception
 def averages_the_heads(x):
     """You average the heads. Their results stand side by side: head · d_k features."""
     batch, num_heads, time, d_k = x.shape
@@ -342,14 +332,6 @@ def interleaves_the_blocks(x):
 
 
 @merging.misconception
-def takes_the_first_axis_for_the_heads(x):
-    """You take the first axis for the heads and the second for the batch. It is (batch, head, time, d_k)."""
-    batch, num_heads, time, d_k = x.shape
-    x = x.permute(1, 2, 0, 3)
-    return x.reshape(num_heads, time, batch * d_k)
-
-
-@merging.misconception
 def leaves_four_axes(x):
     """Head and time have changed places, but the heads are still apart: head and d_k become one axis."""
     batch, num_heads, time, d_k = x.shape
@@ -377,6 +359,24 @@ def merges_the_heads_backwards(x):
     batch, num_heads, time, d_k = x.shape
     x = x.flip(1).transpose(1, 2)
     return x.reshape(batch, time, num_heads * d_k)
+
+
+@merging.misconception
+def views_what_is_not_contiguous(x):
+    """After a transpose the numbers no longer lie in memory in the order of the axes, and `view` never copies. Use
+    `reshape`, or `contiguous()` first.
+    """
+    batch, num_heads, time, d_k = x.shape
+    x = x.transpose(1, 2)
+    return x.view(batch, time, num_heads * d_k)
+
+
+@merging.misconception
+def takes_the_first_axis_for_the_heads(x):
+    """You take the first axis for the heads and the second for the batch. It is (batch, head, time, d_k)."""
+    batch, num_heads, time, d_k = x.shape
+    x = x.permute(1, 2, 0, 3)
+    return x.reshape(num_heads, time, batch * d_k)
 
 
 @merging.misconception
