@@ -144,7 +144,12 @@ def expect_shape(subject, kind, case):
         inputs = [i.float() if i is not None and i.is_floating_point() else i for i in inputs]
     else:
         built.load(state)
-    expect_floats(built(*inputs), tuple(case["x"].shape))
+    got = expect_floats(built(*inputs), tuple(case["x"].shape))
+    # For the diagnosis: a mistake may spoil some positions and not others, or show only if the sub-layers speak.
+    built.trace.append(Event("positions", tuple(got.flatten(0, 1))))
+    if state is not None:
+        built.load(next(ways_to_load(built, kind, case, "silent")))
+        built(*inputs)
 
 
 def answer_of(built, case):
