@@ -1013,6 +1013,28 @@ class ForgetsTheNormAroundTheNetwork(DecoderLayer):
 
 
 @decoder_layer.misconception
+class DropsNothingAtAll(DecoderLayer):
+    """Dropout never falls on what the sub-layers give. It does, on all three, before they are added to x."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            return output
+
+        def attend_to_source(h):
+            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            return output
+
+        def transform(h):
+            return self.feed_forward(h)
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
 class DropsNothingInTheAttentions(DecoderLayer):
     """Dropout falls on the feed-forward network's result, but not on what the attentions give. All three updates
     are dropped before they are added.
@@ -1094,28 +1116,6 @@ class DropsNothingFromTheNetwork(DecoderLayer):
         def attend_to_source(h):
             output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
             return self.dropout(output)
-
-        def transform(h):
-            return self.feed_forward(h)
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
-
-
-@decoder_layer.misconception
-class DropsNothingAtAll(DecoderLayer):
-    """Dropout never falls on what the sub-layers give. It does, on all three, before they are added to x."""
-
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
-            return output
-
-        def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
-            return output
 
         def transform(h):
             return self.feed_forward(h)

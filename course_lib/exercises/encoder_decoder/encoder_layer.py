@@ -473,6 +473,23 @@ class ForgetsTheFirstNorm(EncoderLayer):
 
 
 @encoder_layer.misconception
+class DropsNothing(EncoderLayer):
+    """Dropout never falls on what the sub-layers give. It does, on both, before they are added to x."""
+
+    def forward(self, x, mask=None):
+        def attend(h):
+            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            return output
+
+        def transform(h):
+            return self.feed_forward(h)
+
+        x = self.residual(x, attend, self.norm_1)
+        x = self.residual(x, transform, self.norm_2)
+        return x
+
+
+@encoder_layer.misconception
 class DropsNothingOfTheAttention(EncoderLayer):
     """Dropout falls on the feed-forward network's result, but not on the attention's. Both updates are dropped
     before they are added.
@@ -501,23 +518,6 @@ class DropsNothingOfTheFeedForward(EncoderLayer):
         def attend(h):
             output, _ = self.attention(h, h, h, mask, need_weights=False)
             return self.dropout(output)
-
-        def transform(h):
-            return self.feed_forward(h)
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
-        return x
-
-
-@encoder_layer.misconception
-class DropsNothing(EncoderLayer):
-    """Dropout never falls on what the sub-layers give. It does, on both, before they are added to x."""
-
-    def forward(self, x, mask=None):
-        def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
-            return output
 
         def transform(h):
             return self.feed_forward(h)
