@@ -69,7 +69,9 @@ def candidates(
         counts = [evidence_for(*both) for both in zip(*(alone[mistake] for mistake in pair))]
         return -1 if -1 in counts else sum(counts)
 
-    pairs = sorted(combinations(exercise.misconceptions, 2), key=evidence, reverse=True)
+    found = {pair: evidence(pair) for pair in combinations(exercise.misconceptions, 2)}
+    least = 0 if exercise.is_class else -1
+    pairs = sorted((pair for pair in found if found[pair] >= least), key=found.__getitem__, reverse=True)
     programs = ((pair, merged(exercise.reference, *pair)) for pair in pairs)
     most = MOST_PAIRS_OF_CLASSES if exercise.is_class else MOST_PAIRS
     yield from islice(((pair, program) for pair, program in programs if program is not None), most)

@@ -581,6 +581,38 @@ class MasksTheFutureOfTheSource(Decoder):
         return self.norm(x)
 
 
+@decoder.misconception
+class MixesUpTheArguments(nn.Module):
+    """num_heads and d_ff have changed places on the way to the layers: they take d_model, num_heads, d_ff, dropout,
+    norm_first.
+    """
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList(
+            DecoderLayer(d_model, d_ff, num_heads, dropout, norm_first) for _ in range(num_layers)
+        )
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class NormalisesTwiceAtTheEnd(Decoder):
+    """The norm at the end is applied twice."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(self.norm(x))
+
+
 @decoder.alternative
 class WithCopiesOfALayer(nn.Module):
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):

@@ -20,6 +20,7 @@ from course_lib.exercises.encoder_decoder.shared import (
     expect_silence,
     hidden_pairs,
     mask_of_both,
+    onto_the_normalised,
     partial_mask,
     reach,
     reach_of_the_source,
@@ -1389,6 +1390,133 @@ class CutsThePath(DecoderLayer):
         if self.norm_first:
             return x.detach() + sublayer(norm(x))
         return norm(x.detach() + sublayer(x))
+
+
+@decoder_layer.misconception
+class AddsToTheNormalisedAroundTheTargets(DecoderLayer):
+    """In pre-norm mode the result of the self-attention is added to the normalised x. The residual path carries x
+    itself; the norm is for the sub-layer alone.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = onto_the_normalised(self, x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class AddsToTheNormalisedAroundTheSource(DecoderLayer):
+    """In pre-norm mode the result of the cross-attention is added to the normalised x. The residual path carries x
+    itself; the norm is for the sub-layer alone.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = onto_the_normalised(self, x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class AddsToTheNormalisedAroundTheNetwork(DecoderLayer):
+    """In pre-norm mode the result of the feed-forward network is added to the normalised x. The residual path carries x
+    itself; the norm is for the sub-layer alone.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = onto_the_normalised(self, x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class AddsTheInputAtTheEnd(DecoderLayer):
+    """You add the layer's input once more at the end. The residual paths have carried it there already."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        first = x
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x + first
+
+
+@decoder_layer.misconception
+class SwapsTheFirstTwoNorms(DecoderLayer):
+    """norm_1 and norm_2 have changed places: norm_1 belongs to the self-attention, norm_2 to the cross-attention."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_2)
+        x = self.residual(x, attend_to_source, self.norm_1)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class DropsThePath(DecoderLayer):
+    """Dropout falls on x on its residual path. It falls on the updates alone: the path carries x untouched."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return self.dropout(x) + sublayer(norm(x))
+        return norm(self.dropout(x) + sublayer(x))
 
 
 @decoder_layer.alternative

@@ -456,6 +456,36 @@ class CutsTheGradientBetweenLayers(Encoder):
         return self.norm(x)
 
 
+@encoder.misconception
+class MixesUpTheArguments(nn.Module):
+    """num_heads and d_ff have changed places on the way to the layers: they take d_model, num_heads, d_ff, dropout,
+    norm_first.
+    """
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList(
+            EncoderLayer(d_model, d_ff, num_heads, dropout, norm_first) for _ in range(num_layers)
+        )
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(self, x, mask=None):
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
+
+
+@encoder.misconception
+class NormalisesTwiceAtTheEnd(Encoder):
+    """The norm at the end is applied twice."""
+
+    def forward(self, x, mask=None):
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(self.norm(x))
+
+
 @encoder.alternative
 class WithCopies(nn.Module):
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):

@@ -20,6 +20,7 @@ from course_lib.exercises.encoder_decoder.shared import (
     expect_right,
     expect_shape,
     expect_silence,
+    onto_the_normalised,
     partial_mask,
     reach,
     real,
@@ -948,6 +949,91 @@ class GivesTorchTheMaskUninverted(nn.Module):
         if self.norm_first:
             return residual_pre_norm(x, sublayer, norm)
         return residual_post_norm(x, sublayer, norm)
+
+
+@encoder_layer.misconception
+class AddsToTheNormalisedInTheFirst(EncoderLayer):
+    """In pre-norm mode the attention's result is added to the normalised x. The residual path carries x as it
+    came in; the norm is for the sub-layer alone.
+    """
+
+    def forward(self, x, mask=None):
+        def attend(h):
+            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = onto_the_normalised(self, x, attend, self.norm_1)
+        x = self.residual(x, transform, self.norm_2)
+        return x
+
+
+@encoder_layer.misconception
+class AddsToTheNormalisedInTheSecond(EncoderLayer):
+    """In pre-norm mode the feed-forward network's result is added to the normalised x. The residual path carries
+    x as it came out of the first sub-layer; the norm is for the sub-layer alone.
+    """
+
+    def forward(self, x, mask=None):
+        def attend(h):
+            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend, self.norm_1)
+        x = onto_the_normalised(self, x, transform, self.norm_2)
+        return x
+
+
+@encoder_layer.misconception
+class AddsTheInputAtTheEnd(EncoderLayer):
+    """You add the layer's input once more at the end. Both residual paths have carried it there already."""
+
+    def forward(self, x, mask=None):
+        def attend(h):
+            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        first = x
+        x = self.residual(x, attend, self.norm_1)
+        x = self.residual(x, transform, self.norm_2)
+        return x + first
+
+
+@encoder_layer.misconception
+class NormalisesTheResultToo(EncoderLayer):
+    """In pre-norm mode your layer ends with a norm. A pre-norm layer ends with a sum; the one norm at the end
+    belongs to the whole stack.
+    """
+
+    def forward(self, x, mask=None):
+        def attend(h):
+            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend, self.norm_1)
+        x = self.residual(x, transform, self.norm_2)
+        return self.norm_2(x) if self.norm_first else x
+
+
+@encoder_layer.misconception
+class DropsThePath(EncoderLayer):
+    """Dropout falls on x on its residual path. It falls on the update alone: the path carries x untouched."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return self.dropout(x) + sublayer(norm(x))
+        return norm(self.dropout(x) + sublayer(x))
 
 
 @encoder_layer.alternative

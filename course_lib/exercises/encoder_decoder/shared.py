@@ -301,6 +301,14 @@ def without_norm(layer, x, sublayer, norm):
     return x + sublayer(x)
 
 
+def onto_the_normalised(layer, x, sublayer, norm):
+    """A wrong way: in pre-norm mode the update is added to the normalised x."""
+    if layer.norm_first:
+        x = norm(x)
+        return x + sublayer(x)
+    return norm(x + sublayer(x))
+
+
 def mask_of_both(x, memory, memory_mask):
     """The source's mask with a causal one laid over it, aligned at the first positions."""
     causal = torch.ones(x.shape[1], memory.shape[1], dtype=torch.bool).tril()
