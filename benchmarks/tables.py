@@ -24,7 +24,7 @@ class Row:
 
 
 def at_least(what: str, value: float, target: float, unit: str = "") -> Row:
-    return Row(what, f"{value:.1f}{unit}", f"≥ {target:g}{unit}", value >= target)
+    return Row(what, f"{value:.2f}{unit}", f"≥ {target:g}{unit}", value >= target)
 
 
 def at_most(what: str, value: float, target: float, unit: str = "") -> Row:

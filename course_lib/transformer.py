@@ -128,18 +128,20 @@ def require_ids(ids: Tensor, vocab_size: int, pad_id: int, name: str) -> None:
 def cross_attention_weights(model: Transformer, src_ids: Tensor, tgt_ids: Tensor) -> Tensor:
     """Where each target position looks in the source.
 
-    Layers drop their weights, since the fused operator is faster without them. Here each cross-attention is asked
-    once more, with the very arguments that it got.
+    Layers never compute their weights. So the queries are noted on their way into each cross-attention, which is then
+    asked again, this time with weights.
 
     Returns: (layer, batch, head, target, source).
     """
-    asked: list[tuple[Tensor, ...]] = []
     attentions = [layer.cross_attention for layer in decoder_layers(model)]
-    hooks = [a.register_forward_pre_hook(lambda _, arguments: asked.append(arguments)) for a in attentions]
-    model(src_ids, tgt_ids)
+    queries: list[Tensor] = []
+    hooks = [a.w_q.register_forward_pre_hook(lambda _, inputs: queries.append(inputs[0])) for a in attentions]
+    memory = model.encode(src_ids)
+    model.decode(tgt_ids, memory, src_ids)
     for hook in hooks:
         hook.remove()
-    return torch.stack([a(*arguments)[1] for a, arguments in zip(attentions, asked)])
+    mask = model.source_mask(src_ids)
+    return torch.stack([a(query, memory, memory, mask)[1] for a, query in zip(attentions, queries)])
 
 
 def decoder_layers(model: Transformer) -> list[DecoderLayer]:

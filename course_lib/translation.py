@@ -51,11 +51,13 @@ class Vocabulary:
 
 @cache
 def english_vocabulary() -> Vocabulary:
+    """The words of the source language, 305 ids."""
     return Vocabulary(english_words())
 
 
 @cache
 def french_vocabulary() -> Vocabulary:
+    """The words of the target language, 405 ids."""
     return Vocabulary(french_words())
 
 

@@ -11,7 +11,7 @@ from course_lib.checking.grading import grade
 from course_lib.checking.merge import merged
 from course_lib.checking.parts import Sizes, placements
 from course_lib.checking.subject import Subject
-from course_lib.encoder_decoder import Decoder, DecoderLayer, Encoder, EncoderLayer
+from course_lib.encoder_decoder import Decoder, DecoderLayer, Encoder, EncoderLayer, fused_attention
 from course_lib.exercises import all_exercises
 from course_lib.masks import causal_mask
 from course_lib.multi_head_attention import MultiHeadAttention
@@ -54,6 +54,15 @@ def copy_shared(ours: nn.Module, theirs: nn.Module, norms: int) -> None:
     copy_linear(ours.feed_forward.w_2, theirs.linear2)
     for number in range(1, norms + 1):
         copy_norm(getattr(ours, f"norm_{number}"), getattr(theirs, f"norm{number}"))
+
+
+def test_fused_attention_is_the_output_of_attention():
+    attention = randomised(MultiHeadAttention(D_MODEL, HEADS))
+    query, key, value = normal(2, 4, D_MODEL), normal(2, 5, D_MODEL), normal(2, 5, D_MODEL)
+    real = torch.arange(5) < torch.tensor([5, 3])[:, None]
+    for mask in (None, torch.ones(4, 5).tril().bool(), real[:, None]):
+        expected, _ = attention(query, key, value, mask)
+        torch.testing.assert_close(fused_attention(attention, query, key, value, mask), expected)
 
 
 @both_norms

@@ -9,7 +9,7 @@ from torch import nn
 from course_lib import encoder_decoder as reference
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.inputs import normal
-from course_lib.encoder_decoder import DecoderLayer
+from course_lib.encoder_decoder import DecoderLayer, fused_attention
 from course_lib.exercises.encoder_decoder.shared import (
     answer_of,
     built_with_numbers,
@@ -145,11 +145,11 @@ class LooksAtItselfTwice(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -169,11 +169,11 @@ class LooksAtItselfTwiceUnmasked(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, h, h, None, need_weights=False)
+            output = fused_attention(self.cross_attention, h, h, h, None)
             return self.dropout(output)
 
         def transform(h):
@@ -193,11 +193,11 @@ class LooksAtItselfWithTheMemoryMask(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, h, h, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, h, h, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -217,11 +217,11 @@ class LetsTheSourceAsk(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(memory, h, h, None, need_weights=False)
+            output = fused_attention(self.cross_attention, memory, h, h, None)
             return self.dropout(output)
 
         def transform(h):
@@ -241,11 +241,11 @@ class LetsTheSourceAskWithItsMask(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(memory, h, h, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, memory, h, h, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -265,7 +265,7 @@ class TakesValuesFromTheTargets(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
@@ -287,7 +287,7 @@ class TakesKeysFromTheTargets(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
@@ -309,11 +309,11 @@ class MixesUpTheMasks(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, memory_mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, memory_mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -333,11 +333,11 @@ class UsesTheTargetMaskForBoth(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -355,11 +355,11 @@ class UsesTheMemoryMaskForBoth(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, memory_mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, memory_mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -379,11 +379,11 @@ class ForgetsTheCausalMask(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, None, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, None)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -401,11 +401,11 @@ class ForgetsTheSourceMask(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, None, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, None)
             return self.dropout(output)
 
         def transform(h):
@@ -423,11 +423,11 @@ class ForgetsBothMasks(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, None, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, None)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, None, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, None)
             return self.dropout(output)
 
         def transform(h):
@@ -445,11 +445,11 @@ class InvertsTheTargetMask(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, ~mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, ~mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -467,12 +467,12 @@ class InvertsTheSourceMask(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(
-                h, memory, memory, None if memory_mask is None else ~memory_mask, need_weights=False
+            output = fused_attention(
+                self.cross_attention, h, memory, memory, None if memory_mask is None else ~memory_mask
             )
             return self.dropout(output)
 
@@ -493,13 +493,11 @@ class MasksTheSourceCausally(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(
-                h, memory, memory, mask_of_both(x, memory, memory_mask), need_weights=False
-            )
+            output = fused_attention(self.cross_attention, h, memory, memory, mask_of_both(x, memory, memory_mask))
             return self.dropout(output)
 
         def transform(h):
@@ -519,11 +517,11 @@ class PassesATupleOn(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output = self.self_attention(h, h, h, mask, need_weights=False)
+            output = self.self_attention(h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = self.cross_attention(h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -543,13 +541,11 @@ class NormalisesTheMemoryToo(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(
-                h, self.norm_2(memory), self.norm_2(memory), memory_mask, need_weights=False
-            )
+            output = fused_attention(self.cross_attention, h, self.norm_2(memory), self.norm_2(memory), memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -569,12 +565,12 @@ class NormalisesTheMemoryInPreNorm(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
             source = self.norm_2(memory) if self.norm_first else memory
-            output, _ = self.cross_attention(h, source, source, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, source, source, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -592,11 +588,11 @@ class AsksTheSourceWithRawQueries(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(x, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, x, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -616,11 +612,11 @@ class ReadsRawTargets(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, x, x, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, x, x, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -640,11 +636,11 @@ class UsesTheFirstNormForTheSource(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -664,11 +660,11 @@ class UsesTheSecondNormForTheFeedForward(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -688,11 +684,11 @@ class UsesTheFirstNormForTheFeedForward(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -710,11 +706,11 @@ class UsesOneNormThreeTimes(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -734,11 +730,11 @@ class LooksAtTheSourceFirst(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -756,11 +752,11 @@ class ThinksBeforeItAsks(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -778,11 +774,11 @@ class LeavesOutTheCrossAttention(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -799,11 +795,11 @@ class LeavesOutTheSelfAttention(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -820,11 +816,11 @@ class LeavesOutTheNetwork(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -843,11 +839,11 @@ class UsesOneAttentionForBoth(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.self_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -865,11 +861,11 @@ class SwapsTheAttentions(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.cross_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.self_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -887,11 +883,11 @@ class ReturnsMoreThanTheTargets(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -909,11 +905,11 @@ class ForgetsThePathAroundTheSource(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -931,11 +927,11 @@ class ForgetsThePathAroundTheTargets(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -953,11 +949,11 @@ class ForgetsThePathAroundTheNetwork(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -975,11 +971,11 @@ class ForgetsTheNormAroundTheSource(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -997,11 +993,11 @@ class ForgetsTheNormAroundTheNetwork(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -1019,11 +1015,11 @@ class DropsNothingAtAll(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return output
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return output
 
         def transform(h):
@@ -1043,11 +1039,11 @@ class DropsNothingInTheAttentions(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return output
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return output
 
         def transform(h):
@@ -1065,11 +1061,11 @@ class DropsNothingFromTheSource(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return output
 
         def transform(h):
@@ -1087,11 +1083,11 @@ class DropsNothingFromTheTargets(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return output
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -1111,11 +1107,11 @@ class DropsNothingFromTheNetwork(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -1135,11 +1131,11 @@ class AddsTheMaskedInputAgain(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -1161,11 +1157,11 @@ class CutsTheSourceOff(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory.detach(), memory.detach(), memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory.detach(), memory.detach(), memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -1400,11 +1396,11 @@ class AddsToTheNormalisedAroundTheTargets(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -1424,11 +1420,11 @@ class AddsToTheNormalisedAroundTheSource(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -1448,11 +1444,11 @@ class AddsToTheNormalisedAroundTheNetwork(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -1470,11 +1466,11 @@ class AddsTheInputAtTheEnd(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):
@@ -1493,11 +1489,11 @@ class SwapsTheFirstTwoNorms(DecoderLayer):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.self_attention, h, h, h, mask)
             return self.dropout(output)
 
         def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
             return self.dropout(output)
 
         def transform(h):

@@ -11,7 +11,7 @@ from torch import nn
 from course_lib import encoder_decoder as reference
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.inputs import normal
-from course_lib.encoder_decoder import EncoderLayer
+from course_lib.encoder_decoder import EncoderLayer, fused_attention
 from course_lib.exercises.encoder_decoder.shared import (
     answer_of,
     built_with_numbers,
@@ -126,7 +126,7 @@ class ForgetsTheMask(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, None, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, None)
             return self.dropout(output)
 
         def transform(h):
@@ -143,7 +143,7 @@ class InvertsTheMask(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, None if mask is None else ~mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, None if mask is None else ~mask)
             return self.dropout(output)
 
         def transform(h):
@@ -160,7 +160,7 @@ class TransposesTheMask(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, None if mask is None else mask.transpose(-2, -1), need_weights=False)
+            output = fused_attention(self.attention, h, h, h, None if mask is None else mask.transpose(-2, -1))
             return self.dropout(output)
 
         def transform(h):
@@ -179,8 +179,8 @@ class MasksTheFuture(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(
-                h, h, h, causal_mask(h.shape[1]) if mask is None else mask & causal_mask(h.shape[1]), need_weights=False
+            output = fused_attention(
+                self.attention, h, h, h, causal_mask(h.shape[1]) if mask is None else mask & causal_mask(h.shape[1])
             )
             return self.dropout(output)
 
@@ -200,7 +200,7 @@ class PassesTheTupleOn(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output = self.attention(h, h, h, mask, need_weights=False)
+            output = self.attention(h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -219,7 +219,7 @@ class ReadsRawKeysAndValues(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, x, x, mask, need_weights=False)
+            output = fused_attention(self.attention, h, x, x, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -236,7 +236,7 @@ class ReadsRawValues(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, x, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, x, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -253,7 +253,7 @@ class AsksWithRawQueries(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(x, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, x, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -272,7 +272,7 @@ class UsesOneNormTwice(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -291,7 +291,7 @@ class UsesTheSecondNormTwice(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -308,7 +308,7 @@ class SwapsTheNorms(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -325,7 +325,7 @@ class TransformsFirst(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -342,7 +342,7 @@ class LeavesOutTheFeedForward(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -358,7 +358,7 @@ class LeavesOutTheAttention(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -376,7 +376,7 @@ class FeedsTheInputToBoth(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -394,7 +394,7 @@ class ReturnsTheWeightsToo(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -411,7 +411,7 @@ class ForgetsTheSecondPath(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -428,7 +428,7 @@ class ForgetsTheFirstPath(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -445,7 +445,7 @@ class ForgetsTheSecondNorm(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -462,7 +462,7 @@ class ForgetsTheFirstNorm(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -479,7 +479,7 @@ class DropsNothing(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return output
 
         def transform(h):
@@ -498,7 +498,7 @@ class DropsNothingOfTheAttention(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return output
 
         def transform(h):
@@ -517,7 +517,7 @@ class DropsNothingOfTheFeedForward(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -536,7 +536,7 @@ class DropsInEvaluationToo(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return F.dropout(output, self.dropout.p)
 
         def transform(h):
@@ -553,7 +553,7 @@ class LooksTwice(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -787,7 +787,7 @@ class AddsTheInputAgain(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -806,7 +806,7 @@ class DropsTheSum(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return output
 
         def transform(h):
@@ -959,7 +959,7 @@ class AddsToTheNormalisedInTheFirst(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -978,7 +978,7 @@ class AddsToTheNormalisedInTheSecond(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -995,7 +995,7 @@ class AddsTheInputAtTheEnd(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
@@ -1015,7 +1015,7 @@ class NormalisesTheResultToo(EncoderLayer):
 
     def forward(self, x, mask=None):
         def attend(h):
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            output = fused_attention(self.attention, h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
