@@ -135,6 +135,8 @@ plt.show()
 #    encoder layer gives, and every decoder layer gets the same.
 # 3. **What mixes positions.** Only the attentions (orange). Everything else works on each position alone.
 #
+# Not drawn: dropout falls on what each sub-layer gives, before it is added.
+#
 # In pre-norm models (nearly all since 2019) each norm stands *before* its sub-layer instead of behind the addition,
 # and one more stands at the end of each stack. You will build both.
 #
