@@ -1518,6 +1518,19 @@ class DropsThePath(DecoderLayer):
         return norm(self.dropout(x) + sublayer(x))
 
 
+@decoder_layer.misconception
+class AddsInPlace(DecoderLayer):
+    """In pre-norm mode you add to x in place (+=): that changes the caller's tensor, and autograd refuses it. Make a
+    new tensor of the sum.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            x += sublayer(norm(x))
+            return x
+        return residual_post_norm(x, sublayer, norm)
+
+
 @decoder_layer.alternative
 class InBranches(nn.Module):
     def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=True):

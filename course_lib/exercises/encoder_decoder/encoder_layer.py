@@ -1036,6 +1036,36 @@ class DropsThePath(EncoderLayer):
         return norm(self.dropout(x) + sublayer(x))
 
 
+@encoder_layer.misconception
+class AddsInPlace(EncoderLayer):
+    """In pre-norm mode you add to x in place (+=): that changes the caller's tensor, and autograd refuses it. Make a
+    new tensor of the sum.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            x += sublayer(norm(x))
+            return x
+        return residual_post_norm(x, sublayer, norm)
+
+
+@encoder_layer.misconception
+class TakesTheWeights(EncoderLayer):
+    """You take the second thing that the attention gives, its weights. The layer needs the first, the output."""
+
+    def forward(self, x, mask=None):
+        def attend(h):
+            _, output = self.attention(h, h, h, mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend, self.norm_1)
+        x = self.residual(x, transform, self.norm_2)
+        return x
+
+
 @encoder_layer.alternative
 class InTwoBranches(nn.Module):
     def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=True):
