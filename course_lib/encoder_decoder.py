@@ -17,6 +17,8 @@ on each sub-layer's result before it is added, and, as in torch, on the attentio
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -38,6 +40,8 @@ def fused_attention(
     q = split_heads(attention.w_q(query), attention.num_heads)  # (batch, head, query, d_k)
     k = split_heads(attention.w_k(key), attention.num_heads)  # (batch, head, key, d_k)
     v = split_heads(attention.w_v(value), attention.num_heads)
+    if k.shape[2] != v.shape[2]:  # the fused operator would read beyond the end of the shorter one
+        raise ValueError(f"There are {k.shape[2]} keys and {v.shape[2]} values: each key needs one value.")
     if mask is not None:
         mask = with_head_axis(mask)  # (batch, 1, query, key)
     dropout = attention.dropout.p if attention.training else 0.0
@@ -58,13 +62,14 @@ class EncoderLayer(nn.Module):
         self.norm_1 = LayerNorm(d_model)
         self.norm_2 = LayerNorm(d_model)
         self.dropout = nn.Dropout(dropout)
-        self.residual = residual_pre_norm if norm_first else residual_post_norm
+        self.norm_first = norm_first
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """x: (batch, time, d_model); mask: (batch, 1 or time, time). Returns: the shape of x."""
 
         def attend(h: Tensor) -> Tensor:
-            return self.dropout(fused_attention(self.attention, h, h, h, mask))
+            output = fused_attention(self.attention, h, h, h, mask)
+            return self.dropout(output)
 
         def transform(h: Tensor) -> Tensor:
             return self.dropout(self.feed_forward(h))
@@ -72,6 +77,12 @@ class EncoderLayer(nn.Module):
         x = self.residual(x, attend, self.norm_1)
         x = self.residual(x, transform, self.norm_2)
         return x
+
+    def residual(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Tensor], Tensor]) -> Tensor:
+        """A sub-layer with its residual path, and its norm in the place that was asked for."""
+        if self.norm_first:
+            return residual_pre_norm(x, sublayer, norm)
+        return residual_post_norm(x, sublayer, norm)
 
 
 class Encoder(nn.Module):
@@ -81,6 +92,7 @@ class Encoder(nn.Module):
         self, d_model: int, num_heads: int, d_ff: int, num_layers: int, dropout: float = 0.0, norm_first: bool = True
     ):
         super().__init__()
+        require_layers(num_layers)
         self.layers = nn.ModuleList(
             EncoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)
         )
@@ -108,7 +120,7 @@ class DecoderLayer(nn.Module):
         self.norm_2 = LayerNorm(d_model)
         self.norm_3 = LayerNorm(d_model)
         self.dropout = nn.Dropout(dropout)
-        self.residual = residual_pre_norm if norm_first else residual_post_norm
+        self.norm_first = norm_first
 
     def forward(
         self, x: Tensor, memory: Tensor, mask: Tensor | None = None, memory_mask: Tensor | None = None
@@ -119,10 +131,12 @@ class DecoderLayer(nn.Module):
         """
 
         def attend_to_targets(h: Tensor) -> Tensor:
-            return self.dropout(fused_attention(self.self_attention, h, h, h, mask))
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
 
         def attend_to_source(h: Tensor) -> Tensor:
-            return self.dropout(fused_attention(self.cross_attention, h, memory, memory, memory_mask))
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
 
         def transform(h: Tensor) -> Tensor:
             return self.dropout(self.feed_forward(h))
@@ -132,6 +146,12 @@ class DecoderLayer(nn.Module):
         x = self.residual(x, transform, self.norm_3)
         return x
 
+    def residual(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Tensor], Tensor]) -> Tensor:
+        """A sub-layer with its residual path, and its norm in the place that was asked for."""
+        if self.norm_first:
+            return residual_pre_norm(x, sublayer, norm)
+        return residual_post_norm(x, sublayer, norm)
+
 
 class Decoder(nn.Module):
     """A stack of decoder layers. All of them read the same memory: what the *last* encoder layer gave."""
@@ -140,6 +160,7 @@ class Decoder(nn.Module):
         self, d_model: int, num_heads: int, d_ff: int, num_layers: int, dropout: float = 0.0, norm_first: bool = True
     ):
         super().__init__()
+        require_layers(num_layers)
         self.layers = nn.ModuleList(
             DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)
         )
@@ -152,6 +173,25 @@ class Decoder(nn.Module):
         x: (batch, target, d_model); memory: (batch, source, d_model).
         mask: (batch, target, target); memory_mask: (batch, 1 or target, source). Returns: the shape of x.
         """
+        require_partners(x, memory)
         for layer in self.layers:
             x = layer(x, memory, mask, memory_mask)
         return self.norm(x)
+
+
+# --- bad input ------------------------------------------------------------------------------------------
+
+
+def require_layers(num_layers: int) -> None:
+    """A stack without layers would hand its input on in silence."""
+    if num_layers < 1:
+        raise ValueError(f"A stack needs at least one layer, but num_layers = {num_layers}.")
+
+
+def require_partners(x: Tensor, memory: Tensor) -> None:
+    """Each target sentence needs the memory of its own source sentence, with as many features."""
+    if x.shape[0] != memory.shape[0] or x.shape[-1] != memory.shape[-1]:
+        raise ValueError(
+            f"x {tuple(x.shape)} and memory {tuple(memory.shape)} do not belong together: they need the same number "
+            "of sentences (first axis) and of features (last axis). Only their lengths may differ."
+        )

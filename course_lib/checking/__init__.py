@@ -11,4 +11,5 @@
 `record`     what was tried, kept in one local file
 `devices`    whether a module would work on another device
 `weights`    the ways in which students pack the same parameters
+`parts`      which of a student's parameters is which, in layers and stacks
 """

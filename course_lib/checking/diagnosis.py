@@ -19,7 +19,10 @@ from .subject import Event, Subject, same_answer, same_trace
 Program = Callable[..., Any]
 
 # A check should not take longer than half a second, and to build a module takes longer than to call a function.
-MOST_PAIRS, MOST_PAIRS_OF_CLASSES = 1000, 80
+MOST_PAIRS, MOST_PAIRS_OF_CLASSES = 1000, 100
+ENOUGH_CASES = 2  # to see which pairs are likely
+
+KNOWN: dict[tuple[Program, str, int], tuple[Case, list[Event]]] = {}
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,11 @@ def diagnose(exercise: Exercise, subject: Subject, cases: Sequence[Case]) -> Dia
     questions = [(prop, case) for prop in exercise.properties for case in cases]
     observed = [answers(subject, prop, case) for prop, case in questions]
     only_errors = all(isinstance(event.answer, str) for seen in observed for event in seen)
-    for mistakes, program in candidates(exercise, questions[: len(cases)], observed):
+    for mistakes, program in candidates(exercise, questions[: min(len(cases), ENOUGH_CASES)], observed):
         if only_errors and len(mistakes) > 1:
             break  # one error message can have many causes: too little to accuse somebody of two mistakes
-        suspect = Subject(program)
         if all(
-            same_trace(seen, answers(suspect, prop, case))
+            same_trace(seen, known_answers(program, prop, case))
             for seen, (prop, case) in zip(observed, questions, strict=True)
         ):
             return Diagnosis(
@@ -56,16 +58,20 @@ def candidates(
     """First the misconceptions, then the pairs that can be merged into one program, likely ones before others."""
     for mistake in exercise.misconceptions:
         yield (mistake,), mistake
-    right = [answers(Subject(exercise.reference), *question) for question in questions]
+    right = [known_answers(exercise.reference, *question) for question in questions]
     alone = {
-        mistake: [compared(answers(Subject(mistake), *q), r, seen) for q, r, seen in zip(questions, right, observed)]
+        mistake: [compared(known_answers(mistake, *q), r, seen) for q, r, seen in zip(questions, right, observed)]
         for mistake in exercise.misconceptions
     }
 
-    def is_unlikely(pair: tuple[Program, Program]) -> bool:
-        return not all(map(can_explain, *(alone[mistake] for mistake in pair)))
+    def evidence(pair: tuple[Program, Program]) -> int:
+        """How many of the answers speak for these two mistakes; -1 if one speaks against them."""
+        counts = [evidence_for(*both) for both in zip(*(alone[mistake] for mistake in pair))]
+        return -1 if -1 in counts else sum(counts)
 
-    pairs = sorted(combinations(exercise.misconceptions, 2), key=is_unlikely)
+    found = {pair: evidence(pair) for pair in combinations(exercise.misconceptions, 2)}
+    least = 0 if exercise.is_class else -1
+    pairs = sorted((pair for pair in found if found[pair] >= least), key=found.__getitem__, reverse=True)
     programs = ((pair, merged(exercise.reference, *pair)) for pair in pairs)
     most = MOST_PAIRS_OF_CLASSES if exercise.is_class else MOST_PAIRS
     yield from islice(((pair, program) for pair, program in programs if program is not None), most)
@@ -79,17 +85,30 @@ def compared(trace: list[Event], right: list[Event], seen: list[Event]) -> list[
     return [(same_answer(got, wanted), same_answer(got, other)) for got, wanted, other in zip(*parts)]
 
 
-def can_explain(first: list[tuple[bool, bool]], second: list[tuple[bool, bool]]) -> bool:
-    """Where one of two mistakes does no harm, both together should look like the other one alone."""
-    return all(
-        (not one_is_right or two_was_seen) and (not two_is_right or one_was_seen)
-        for (one_is_right, one_was_seen), (two_is_right, two_was_seen) in zip(first, second)
-    )
+def evidence_for(first: list[tuple[bool, bool]], second: list[tuple[bool, bool]]) -> int:
+    """Where one of two mistakes does no harm, both together should look like the other one alone. How often do they?
+
+    -1 if they do not once.
+    """
+    count = 0
+    for (one_is_right, one_was_seen), (two_is_right, two_was_seen) in zip(first, second):
+        if (one_is_right and not two_was_seen) or (two_is_right and not one_was_seen):
+            return -1
+        count += one_is_right != two_is_right
+    return count
 
 
 def parts_of(trace: Sequence[Event]) -> list[Any]:
     """The single answers in a trace: of a pair (output, weights), each one."""
     return [part for event in trace for part in (event.answer if isinstance(event.answer, tuple) else [event.answer])]
+
+
+def known_answers(program: Program, prop: Property, case: Case) -> list[Event]:
+    """What a program of ours answers. It is always the same, so it is asked once."""
+    key = (program, prop.name, id(case))
+    if key not in KNOWN or KNOWN[key][0] is not case:
+        KNOWN[key] = (case, answers(Subject(program), prop, case))
+    return KNOWN[key][1]
 
 
 def answers(subject: Subject, prop: Property, case: Case) -> list[Event]:

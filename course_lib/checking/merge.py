@@ -62,7 +62,7 @@ def tokens_of(program: Callable[..., Any], reference: Callable[..., Any]) -> lis
     """The tokens of a function or class, under the reference's name, without decorators, docstrings and annotations."""
     module = sys.modules[reference.__module__]
     aliases = {name for name, value in vars(sys.modules[program.__module__]).items() if value is module}
-    definition = Unqualified(aliases).visit(definition_of(program))
+    definition = Unqualified(aliases).visit(completed(program, reference))
     assert isinstance(definition, ast.FunctionDef | ast.ClassDef)
     definition.name = reference.__name__
     for node in ast.walk(definition):
@@ -76,6 +76,19 @@ def tokens_of(program: Callable[..., Any], reference: Callable[..., Any]) -> lis
             node.annotation = None
     text = ast.unparse(definition)
     return [(token.type, token.string) for token in tokenize.generate_tokens(io.StringIO(text).readline)]
+
+
+def completed(program: Callable[..., Any], reference: Callable[..., Any]) -> ast.stmt:
+    """The syntax tree of a program. One that derives from the reference takes from it what it does not say itself."""
+    definition = definition_of(program)
+    if not (isinstance(program, type) and program.__base__ is reference):
+        return definition
+    parent = definition_of(reference)
+    assert isinstance(definition, ast.ClassDef) and isinstance(parent, ast.ClassDef)
+    own = {node.name: node for node in definition.body if isinstance(node, ast.FunctionDef)}
+    parent.body = [own.pop(getattr(node, "name", ""), node) for node in parent.body]
+    parent.body.extend(own.values())
+    return parent
 
 
 def definition_of(program: Callable[..., Any]) -> ast.stmt:

@@ -1,0 +1,672 @@
+"""The exercise `Decoder`: what must hold, and what people really write instead."""
+
+from __future__ import annotations
+
+import copy
+import functools
+
+from torch import nn
+
+from course_lib import encoder_decoder as reference
+from course_lib.checking.exercise import Exercise
+from course_lib.checking.inputs import normal
+from course_lib.encoder_decoder import Decoder, DecoderLayer, require_layers, require_partners
+from course_lib.exercises.encoder_decoder.shared import (
+    answer_of,
+    built_with_numbers,
+    expect_dropout,
+    expect_every_layer,
+    expect_parameters,
+    expect_reach,
+    expect_right,
+    expect_shape,
+    hidden_pairs,
+    mask_of_both,
+    reach,
+    reach_of_the_source,
+    real,
+    seen_so_far,
+)
+from course_lib.sublayers import LayerNorm
+
+decoder = Exercise(
+    reference.Decoder,
+    cases=[
+        {
+            "d_model": 6,
+            "num_heads": 2,
+            "d_ff": 9,
+            "num_layers": 2,
+            "dropout": 0.3,
+            "norm_first": True,
+            "x": normal(2, 3, 6, seed=31),
+            "memory": normal(2, 4, 6, seed=32),
+            "mask": seen_so_far(3, 3, width=3),
+            "memory_mask": None,
+        },
+        {
+            "d_model": 6,
+            "num_heads": 3,
+            "d_ff": 10,
+            "num_layers": 3,
+            "dropout": 0.2,
+            "norm_first": False,
+            "x": normal(3, 4, 6, seed=33),
+            "memory": normal(3, 5, 6, seed=34),
+            "mask": seen_so_far(2, 4, 3, width=4),
+            "memory_mask": real(5, 3, 2, width=5),
+        },
+        {
+            "d_model": 8,
+            "num_heads": 2,
+            "d_ff": 5,
+            "num_layers": 3,
+            "dropout": 0.4,
+            "norm_first": True,
+            "x": normal(2, 5, 8, seed=35, scale=2),
+            "memory": normal(2, 3, 8, seed=36),
+            "mask": seen_so_far(5, 4, width=5),
+            "memory_mask": real(3, 2, width=3),
+        },
+    ],
+    minutes=8,
+    difficulty=1,
+    hints=[
+        "The encoder's stack once more, with two things more to hand to every layer.",
+        "Every layer gets the same memory and the same masks; only x goes from layer to layer.",
+        "x = layer(x, memory, mask, memory_mask) in the loop; after it the norm, if there is one.",
+    ],
+)
+
+
+@decoder.property("the result has the shape of x", points=1)
+def decoder_shape(subject, case):
+    expect_shape(subject, Decoder, case)
+
+
+@decoder.property("num_layers layers, each with weights of its own", points=1)
+def decoder_parameters(subject, case):
+    expect_parameters(subject, DecoderLayer, case)
+
+
+@decoder.property("every layer takes part", points=1)
+def decoder_depth(subject, case):
+    expect_every_layer(subject, Decoder, case)
+
+
+@decoder.property("no target sees a later one, or padding", points=1)
+def decoder_targets(subject, case):
+    built = built_with_numbers(subject, Decoder, case)
+    answer_of(built, case)
+    expect_reach(built, case, 0, reach(case["mask"], case["num_layers"], case["x"].shape), "the target")
+
+
+@decoder.property("every target sees the source, but for what memory_mask hides", points=1)
+def decoder_source(subject, case):
+    built = built_with_numbers(subject, Decoder, case)
+    answer_of(built, case)
+    expect_reach(built, case, 1, reach_of_the_source(case, case["num_layers"]), "the source")
+
+
+@decoder.property("pre-norm: the layers in their order, then one more norm", points=1)
+def decoder_pre(subject, case):
+    if case["norm_first"]:
+        expect_right(subject, Decoder, case)
+
+
+@decoder.property("post-norm: the layers in their order, and no more", points=1)
+def decoder_post(subject, case):
+    if not case["norm_first"]:
+        expect_right(subject, Decoder, case)
+
+
+@decoder.property("dropout reaches every layer", points=1)
+def decoder_dropout(subject, case):
+    expect_dropout(subject, Decoder, case)
+
+
+@decoder.misconception
+class SharesOneLayer(nn.Module):
+    """One layer stands in all places of your list: the stack has one set of weights, used again and again. Build a
+    new layer for every place.
+    """
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        layer = DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first)
+        self.layers = nn.ModuleList([layer] * num_layers)
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class HidesTheLayersInAList(nn.Module):
+    """Your layers stand in a plain Python list: torch does not find their parameters, so they are never trained,
+    saved or moved. nn.ModuleList is a list that torch looks into.
+    """
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = [DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)]
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class BuildsOneLayerTooFew(nn.Module):
+    """There is one layer too few: range(1, n) and range(n - 1) count n - 1."""
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList(
+            DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers - 1)
+        )
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class BuildsOneLayerTooMany(nn.Module):
+    """There is one layer too many: num_layers of them are asked for."""
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList(
+            DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers + 1)
+        )
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class BuildsOneLayer(nn.Module):
+    """There is one layer, whatever num_layers says."""
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList([DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first)])
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class ForgetsToPassThePlacement(nn.Module):
+    """norm_first does not reach the layers: they are always built with its default, so the stack and its layers
+    disagree.
+    """
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList(DecoderLayer(d_model, num_heads, d_ff, dropout) for _ in range(num_layers))
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class ForgetsToPassTheDropout(nn.Module):
+    """dropout does not reach the layers: they are built with its default, 0, and nothing is ever dropped."""
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList(
+            DecoderLayer(d_model, num_heads, d_ff, norm_first=norm_first) for _ in range(num_layers)
+        )
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class NormalisesAfterPostNormToo(nn.Module):
+    """In post-norm mode there is a norm after the last layer. The last layer has just normalised its result:
+    nothing more is needed there.
+    """
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList(
+            DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)
+        )
+        self.norm = LayerNorm(d_model)
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class NormalisesInTheWrongMode(nn.Module):
+    """The norm at the end is there in post-norm mode and missing in pre-norm mode. It is the other way round: in
+    pre-norm mode nothing has normalised what leaves the last layer.
+    """
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList(
+            DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)
+        )
+        self.norm = nn.Identity() if norm_first else LayerNorm(d_model)
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class ForgetsTheNormAtTheEnd(Decoder):
+    """In pre-norm mode one norm is missing: the sum that leaves the last layer was never normalised, and it grows
+    with every layer.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return x
+
+
+@decoder.misconception
+class RunsEachLayerOnTheInput(Decoder):
+    """Every layer gets the stack's input, and only the last one's result is kept: depth has no effect. The result
+    of a layer is the input of the next.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            out = layer(x, memory, mask, memory_mask)
+        return self.norm(out)
+
+
+@decoder.misconception
+class LeavesTheLoopEarly(Decoder):
+    """You return inside of the loop: only the first layer runs."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+            return self.norm(x)
+
+
+@decoder.misconception
+class RepeatsTheFirstLayer(Decoder):
+    """The first layer runs num_layers times, and the others never do."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for _ in self.layers:
+            x = self.layers[0](x, memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class RunsBackwards(Decoder):
+    """The layers run from the last to the first. layers[0] comes first."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in reversed(self.layers):
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class NormalisesAfterEveryLayer(Decoder):
+    """The norm at the end stands inside of your loop: it is applied after every layer. It comes once, after the
+    last.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = self.norm(layer(x, memory, mask, memory_mask))
+        return x
+
+
+@decoder.misconception
+class NormalisesInTheLoopAndAfter(Decoder):
+    """The norm at the end is applied after every layer, and once more at the end. It comes once, after the last
+    layer.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = self.norm(layer(x, memory, mask, memory_mask))
+        return self.norm(x)
+
+
+@decoder.misconception
+class NormalisesTheInput(Decoder):
+    """The norm stands before the first layer. In pre-norm mode each layer normalises what it reads by itself; what
+    is missing is a norm behind the last one.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        x = self.norm(x)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return x
+
+
+@decoder.misconception
+class AddsTheInputAtTheEnd(Decoder):
+    """You add the stack's input to its result. The residual paths are inside of the layers; there is none around
+    the whole stack.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        source = x
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(x + source)
+
+
+@decoder.misconception
+class AddsAroundEveryLayer(Decoder):
+    """You add x to what each layer gives. The residual paths are inside of the layers already."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = x + layer(x, memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class AddsUpTheLayers(Decoder):
+    """You add up what all layers give. Only what the last one gives leaves the stack."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        total = 0.0
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+            total = total + x
+        return self.norm(total)
+
+
+@decoder.misconception
+class ReturnsEveryLayer(Decoder):
+    """You return what every layer gives. Only what the last one gives leaves the stack."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        results = []
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+            results.append(self.norm(x))
+        return results
+
+
+@decoder.misconception
+class ForgetsTheTargetMask(Decoder):
+    """The mask does not reach the layers: every target sees the targets after it."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, None, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class MasksTheFirstLayerAlone(Decoder):
+    """The mask reaches the first layer only. Every layer looks around anew, and every one needs it."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+            mask = None
+        return self.norm(x)
+
+
+@decoder.misconception
+class ForgetsTheMemoryMask(Decoder):
+    """memory_mask does not reach the layers: the source's padding is looked at like any word."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, None)
+        return self.norm(x)
+
+
+@decoder.misconception
+class SwapsTheMasks(Decoder):
+    """The two masks have changed places: mask is for the targets among themselves, memory_mask for the source."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, memory_mask, mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class SwapsTargetAndMemory(Decoder):
+    """x and memory have changed places: the layers refine x, and memory is what they look at."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(memory, x, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class HandsTheTargetOnAsMemory(Decoder):
+    """After the first layer you take the layer's result for the memory as well. Every layer reads the same memory:
+    what the encoder gave.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+            memory = x
+            memory_mask = mask
+        return self.norm(x)
+
+
+@decoder.misconception
+class LooksAtTheTargetForMemory(Decoder):
+    """The layers get x as their memory: the source never reaches the decoder."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, x, mask, mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class NormalisesTheMemory(Decoder):
+    """The decoder's norm is applied to the memory. The memory comes as the encoder gave it; this norm is for what
+    leaves the decoder.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        memory = self.norm(memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class ShowsTheMemoryToTheFirstLayerAlone(Decoder):
+    """Only the first layer gets the whole memory. Every layer reads all of it."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+            memory = memory * 0
+        return self.norm(x)
+
+
+@decoder.misconception
+class CutsTheGradientToTheSource(Decoder):
+    """The memory is detached: no gradient goes back to the encoder, which then never learns."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory.detach(), mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class MasksTheFutureOfTheSource(Decoder):
+    """The causal mask falls on the memory too. The source is known from the beginning: every target may see all of
+    it but the padding.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, mask_of_both(x, memory, memory_mask))
+        return self.norm(x)
+
+
+@decoder.misconception
+class MixesUpTheArguments(nn.Module):
+    """num_heads and d_ff have changed places on the way to the layers: they take d_model, num_heads, d_ff, dropout,
+    norm_first.
+    """
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList(
+            DecoderLayer(d_model, d_ff, num_heads, dropout, norm_first) for _ in range(num_layers)
+        )
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class NormalisesTwiceAtTheEnd(Decoder):
+    """The norm at the end is applied twice."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(self.norm(x))
+
+
+@decoder.alternative
+class WithCopiesOfALayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        first = DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first)
+        self.layers = nn.ModuleList([copy.deepcopy(first) for _ in range(num_layers)])
+        self.norm = nn.LayerNorm(d_model)
+        self.norm_first = norm_first
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        for i in range(len(self.layers)):
+            x = self.layers[i](x, memory, mask, memory_mask)
+        return self.norm(x) if self.norm_first else x
+
+
+@decoder.alternative
+class AsARecursionOverTheLayers(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        self.blocks = nn.Sequential(
+            *[DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)]
+        )
+        if norm_first:
+            self.last = nn.LayerNorm(d_model)
+
+    def forward(self, x, memory, mask=None, memory_mask=None, depth=0):
+        if depth == len(self.blocks):
+            return self.last(x) if hasattr(self, "last") else x
+        x = self.blocks[depth](x, memory=memory, mask=mask, memory_mask=memory_mask)
+        return self.forward(x, memory, mask, memory_mask, depth + 1)
+
+
+@decoder.alternative
+class OfTorchsOwnDecoderLayers(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        layer = nn.TransformerDecoderLayer(d_model, num_heads, d_ff, dropout, batch_first=True, norm_first=norm_first)
+        self.inner = nn.TransformerDecoder(layer, num_layers, nn.LayerNorm(d_model) if norm_first else None)
+        self.num_heads = num_heads
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        masks = (hidden_pairs(m, x.shape[1], self.num_heads) for m in (mask, memory_mask))
+        return self.inner(x, memory, *masks)
+
+
+@decoder.alternative
+class WithAFold(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        self.tower = nn.ModuleDict(
+            {str(i): DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for i in range(num_layers)}
+        )
+        self.final_norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        layers = self.tower.values()
+        return self.final_norm(functools.reduce(lambda y, layer: layer(y, memory, mask, memory_mask), layers, x))

@@ -1,0 +1,1614 @@
+"""The exercise `DecoderLayer`: what must hold, and what people really write instead."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_lib import encoder_decoder as reference
+from course_lib.checking.exercise import Exercise
+from course_lib.checking.inputs import normal
+from course_lib.encoder_decoder import DecoderLayer, fused_attention
+from course_lib.exercises.encoder_decoder.shared import (
+    answer_of,
+    built_with_numbers,
+    expect_dropout,
+    expect_reach,
+    expect_right,
+    expect_shape,
+    expect_silence,
+    hidden_pairs,
+    mask_of_both,
+    onto_the_normalised,
+    partial_mask,
+    reach,
+    reach_of_the_source,
+    real,
+    seen_so_far,
+    without_norm,
+    without_path,
+)
+from course_lib.multi_head_attention import MultiHeadAttention
+from course_lib.sublayers import FeedForward, LayerNorm, residual_post_norm, residual_pre_norm
+
+decoder_layer = Exercise(
+    reference.DecoderLayer,
+    cases=[
+        {
+            "d_model": 6,
+            "num_heads": 2,
+            "d_ff": 9,
+            "dropout": 0.3,
+            "norm_first": False,
+            "x": normal(2, 3, 6, seed=21),
+            "memory": normal(2, 4, 6, seed=22),
+            "mask": seen_so_far(3, 3, width=3),
+            "memory_mask": None,
+        },
+        {
+            "d_model": 6,
+            "num_heads": 3,
+            "d_ff": 10,
+            "dropout": 0.2,
+            "norm_first": True,
+            "x": normal(3, 4, 6, seed=23),
+            "memory": normal(3, 5, 6, seed=24),
+            "mask": seen_so_far(3, 2, 4, width=4),
+            "memory_mask": real(5, 4, 3, width=5),
+        },
+        {
+            "d_model": 8,
+            "num_heads": 2,
+            "d_ff": 5,
+            "dropout": 0.5,
+            "norm_first": False,
+            "x": normal(3, 5, 8, seed=25, scale=2),
+            "memory": normal(3, 4, 8, seed=26),
+            "mask": seen_so_far(5, 3, 4, width=5),
+            "memory_mask": real(4, 1, 3, width=4),
+        },
+        {
+            "d_model": 12,
+            "num_heads": 3,
+            "d_ff": 7,
+            "dropout": 0.4,
+            "norm_first": True,
+            "x": normal(2, 5, 12, seed=27, scale=2),
+            "memory": normal(2, 3, 12, seed=28),
+            "mask": seen_so_far(4, 5, width=5),
+            "memory_mask": partial_mask(2, 5, 3, seed=29),
+        },
+    ],
+    minutes=15,
+    difficulty=2,
+    hints=[
+        "Three sub-layers instead of two: self-attention, cross-attention, feed-forward. The first and the last are as "
+        "in the encoder layer.",
+        "In the cross-attention the targets ask and the source answers: which of query, key and value is x, and which "
+        "are memory?",
+        "Each attention has its own mask: mask for the targets among themselves, memory_mask for the source. No norm "
+        "of this layer touches memory.",
+        "Pre-norm, second sub-layer: h = self.norm_2(x); output, _ = self.cross_attention(h, memory, memory, "
+        "memory_mask); x = x + self.dropout(output). Post-norm: the query is x, then "
+        "x = self.norm_2(x + self.dropout(output)).",
+    ],
+)
+
+
+@decoder_layer.property("the result has the shape of x", points=1)
+def decoder_layer_shape(subject, case):
+    expect_shape(subject, DecoderLayer, case)
+
+
+@decoder_layer.property("no target sees a later one, or padding", points=1)
+def decoder_layer_targets(subject, case):
+    built = built_with_numbers(subject, DecoderLayer, case)
+    answer_of(built, case)
+    expect_reach(built, case, 0, reach(case["mask"], 1, case["x"].shape), "the target")
+
+
+@decoder_layer.property("every target sees the source, but for what memory_mask hides", points=1)
+def decoder_layer_source(subject, case):
+    built = built_with_numbers(subject, DecoderLayer, case)
+    answer_of(built, case)
+    expect_reach(built, case, 1, reach_of_the_source(case, 1), "the source")
+
+
+@decoder_layer.property("x itself runs past all three sub-layers", points=1)
+def decoder_layer_path(subject, case):
+    expect_silence(subject, DecoderLayer, case)
+
+
+@decoder_layer.property("post-norm (norm_first=False): norm(x + sublayer(x)), three times", points=1)
+def decoder_layer_post(subject, case):
+    if not case["norm_first"]:
+        expect_right(subject, DecoderLayer, case)
+
+
+@decoder_layer.property("pre-norm (norm_first=True): x + sublayer(norm(x)), three times", points=1)
+def decoder_layer_pre(subject, case):
+    if case["norm_first"]:
+        expect_right(subject, DecoderLayer, case)
+
+
+@decoder_layer.property("in training, dropout falls on what each sub-layer adds, and on nothing else", points=1)
+def decoder_layer_dropout(subject, case):
+    expect_dropout(subject, DecoderLayer, case)
+
+
+# Where a wrong answer raises an error, it calls the attention as students do: the fused one says it in other words.
+
+
+@decoder_layer.misconception
+class LooksAtItselfTwice(DecoderLayer):
+    """In the cross-attention keys and values come from the decoder: the source is never looked at. They come from
+    memory.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class LooksAtItselfTwiceUnmasked(DecoderLayer):
+    """In the cross-attention keys and values come from the decoder, and without a mask: the source is never looked
+    at, and the future is. They come from memory.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, h, h, None)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class LooksAtItselfWithTheMemoryMask(DecoderLayer):
+    """In the cross-attention keys and values come from the decoder: the source is never looked at, and memory_mask
+    does not fit. They come from memory.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output, _ = self.cross_attention(h, h, h, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class LetsTheSourceAsk(DecoderLayer):
+    """In the cross-attention the queries come from memory. The targets ask, and the source answers: the result has
+    one row for each target.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, memory, h, h, None)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class LetsTheSourceAskWithItsMask(DecoderLayer):
+    """In the cross-attention the queries come from memory. The targets ask, and the source answers: the result has
+    one row for each target.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output, _ = self.cross_attention(memory, h, h, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class TakesValuesFromTheTargets(DecoderLayer):
+    """In the cross-attention the values come from the decoder. Keys and values both come from memory: what is found
+    there is what is read.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output, _ = self.cross_attention(h, memory, h, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class TakesKeysFromTheTargets(DecoderLayer):
+    """In the cross-attention the keys come from the decoder. Keys and values both come from memory."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output, _ = self.cross_attention(h, h, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class MixesUpTheMasks(DecoderLayer):
+    """The two masks have changed places: mask is for the targets among themselves, memory_mask for the source."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output, _ = self.self_attention(h, h, h, memory_mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output, _ = self.cross_attention(h, memory, memory, mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class UsesTheTargetMaskForBoth(DecoderLayer):
+    """Both attentions get the targets' mask. The cross-attention needs memory_mask, which has a column for each
+    source position.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output, _ = self.cross_attention(h, memory, memory, mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class UsesTheMemoryMaskForBoth(DecoderLayer):
+    """Both attentions get the source's mask. The self-attention needs mask, which hides the future."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output, _ = self.self_attention(h, h, h, memory_mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class ForgetsTheCausalMask(DecoderLayer):
+    """mask does not reach the self-attention: every target sees the targets after it, which it is supposed to
+    predict.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, None)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class ForgetsTheSourceMask(DecoderLayer):
+    """memory_mask does not reach the cross-attention: the source's padding is looked at like any word."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, None)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class ForgetsBothMasks(DecoderLayer):
+    """Neither mask reaches an attention: the future and the padding can be seen."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, None)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, None)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class InvertsTheTargetMask(DecoderLayer):
+    """The targets' mask is inverted on the way: in this course True means that attention is allowed."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, ~mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class InvertsTheSourceMask(DecoderLayer):
+    """The source's mask is inverted on the way: in this course True means that attention is allowed."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(
+                self.cross_attention, h, memory, memory, None if memory_mask is None else ~memory_mask
+            )
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class MasksTheSourceCausally(DecoderLayer):
+    """A causal mask falls on the source. It is known from the beginning: every target may see all of it but the
+    padding.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, mask_of_both(x, memory, memory_mask))
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class PassesATupleOn(DecoderLayer):
+    """An attention gives two things, (output, weights), and you pass both on as if they were one tensor. Take the
+    first.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = self.self_attention(h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = self.cross_attention(h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class NormalisesTheMemoryToo(DecoderLayer):
+    """norm_2 is applied to the memory as well. It is for the targets that ask; the memory was normalised at the end
+    of the encoder, and no norm of this layer touches it.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, self.norm_2(memory), self.norm_2(memory), memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class NormalisesTheMemoryInPreNorm(DecoderLayer):
+    """In pre-norm mode norm_2 is applied to the memory as well. It is for the targets that ask; no norm of this
+    layer touches the memory.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            source = self.norm_2(memory) if self.norm_first else memory
+            output = fused_attention(self.cross_attention, h, source, source, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class AsksTheSourceWithRawQueries(DecoderLayer):
+    """In pre-norm mode the queries of the cross-attention are not normalised: norm_2 is for them."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, x, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class ReadsRawTargets(DecoderLayer):
+    """In pre-norm mode only the queries of the self-attention are normalised; keys and values come from x as it is.
+    All three are the normalised tensor.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, x, x, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class UsesTheFirstNormForTheSource(DecoderLayer):
+    """norm_1 is used around the cross-attention too, and norm_2 around nothing. Each of the three sub-layers has a
+    norm of its own.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_1)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class UsesTheSecondNormForTheFeedForward(DecoderLayer):
+    """norm_2 is used around the feed-forward network too, and norm_3 around nothing. Each of the three sub-layers
+    has a norm of its own.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_2)
+        return x
+
+
+@decoder_layer.misconception
+class UsesTheFirstNormForTheFeedForward(DecoderLayer):
+    """norm_1 is used around the feed-forward network too, and norm_3 around nothing. Each of the three sub-layers
+    has a norm of its own.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_1)
+        return x
+
+
+@decoder_layer.misconception
+class UsesOneNormThreeTimes(DecoderLayer):
+    """One norm is used around all three sub-layers. Each has a norm of its own, with its own gain and bias."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_1)
+        x = self.residual(x, transform, self.norm_1)
+        return x
+
+
+@decoder_layer.misconception
+class LooksAtTheSourceFirst(DecoderLayer):
+    """Your cross-attention comes before the self-attention. First the targets look at each other, then they ask the
+    source.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class ThinksBeforeItAsks(DecoderLayer):
+    """Your feed-forward network comes before the cross-attention. It is the last of the three sub-layers."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        return x
+
+
+@decoder_layer.misconception
+class LeavesOutTheCrossAttention(DecoderLayer):
+    """The cross-attention is missing: the source is never looked at. A decoder layer has three sub-layers."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class LeavesOutTheSelfAttention(DecoderLayer):
+    """The self-attention is missing: the targets never look at each other. A decoder layer has three sub-layers."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class LeavesOutTheNetwork(DecoderLayer):
+    """The feed-forward network is missing. A decoder layer has three sub-layers."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        return x
+
+
+@decoder_layer.misconception
+class UsesOneAttentionForBoth(DecoderLayer):
+    """self_attention is used for the source too, and cross_attention for nothing. They are two modules with weights
+    of their own.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.self_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class SwapsTheAttentions(DecoderLayer):
+    """The two attentions have changed places: self_attention is for the targets, cross_attention for the source."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.cross_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.self_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class ReturnsMoreThanTheTargets(DecoderLayer):
+    """Your layer gives a tuple. A layer gives one tensor of the shape of x, so that the next layer can take it."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x, memory
+
+
+@decoder_layer.misconception
+class ForgetsThePathAroundTheSource(DecoderLayer):
+    """What the cross-attention gives replaces x: around this sub-layer there is no residual path."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = without_path(self, x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class ForgetsThePathAroundTheTargets(DecoderLayer):
+    """What the self-attention gives replaces x: around this sub-layer there is no residual path."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = without_path(self, x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class ForgetsThePathAroundTheNetwork(DecoderLayer):
+    """What the feed-forward network gives replaces x: around this sub-layer there is no residual path."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = without_path(self, x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class ForgetsTheNormAroundTheSource(DecoderLayer):
+    """There is no norm around the cross-attention: norm_2 is never used."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = without_norm(self, x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class ForgetsTheNormAroundTheNetwork(DecoderLayer):
+    """There is no norm around the feed-forward network: norm_3 is never used."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = without_norm(self, x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class DropsNothingAtAll(DecoderLayer):
+    """Dropout never falls on what the sub-layers give. It does, on all three, before they are added to x."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return output
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return output
+
+        def transform(h):
+            return self.feed_forward(h)
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class DropsNothingInTheAttentions(DecoderLayer):
+    """Dropout falls on the feed-forward network's result, but not on what the attentions give. All three updates
+    are dropped before they are added.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return output
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return output
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class DropsNothingFromTheSource(DecoderLayer):
+    """Dropout does not fall on what the cross-attention gives. All three updates are dropped before they are added."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return output
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class DropsNothingFromTheTargets(DecoderLayer):
+    """Dropout does not fall on what the self-attention gives. All three updates are dropped before they are added."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return output
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class DropsNothingFromTheNetwork(DecoderLayer):
+    """Dropout does not fall on what the feed-forward network gives. All three updates are dropped before they are
+    added.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.feed_forward(h)
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class AddsTheMaskedInputAgain(DecoderLayer):
+    """The residual path around the cross-attention starts at the layer's input. It starts at what the self-
+    attention sub-layer has made.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        first = x
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        if self.norm_first:
+            x = first + attend_to_source(self.norm_2(x))
+        else:
+            x = self.norm_2(first + attend_to_source(x))
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class CutsTheSourceOff(DecoderLayer):
+    """The memory is detached: no gradient goes back to the encoder, which then never learns."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory.detach(), memory.detach(), memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class ForgetsThePath(DecoderLayer):
+    """There is no residual path: what a sub-layer gives replaces x. It has to be added to x."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return sublayer(norm(x))
+        return norm(sublayer(x))
+
+
+@decoder_layer.misconception
+class ForgetsThePathInPreNorm(DecoderLayer):
+    """In pre-norm mode there is no residual path: what a sub-layer gives replaces x. It has to be added to x."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return sublayer(norm(x))
+        return residual_post_norm(x, sublayer, norm)
+
+
+@decoder_layer.misconception
+class ForgetsThePathInPostNorm(DecoderLayer):
+    """In post-norm mode there is no residual path: the norm gets what the sub-layer gives, and x is lost. The norm
+    is of their sum.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return residual_pre_norm(x, sublayer, norm)
+        return norm(sublayer(x))
+
+
+@decoder_layer.misconception
+class AddsToTheNormalised(DecoderLayer):
+    """In pre-norm mode you add the update to the normalised x. The residual path carries x as it came in; the norm
+    is for the sub-layer alone.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            x = norm(x)
+            return x + sublayer(x)
+        return residual_post_norm(x, sublayer, norm)
+
+
+@decoder_layer.misconception
+class DoublesTheUpdate(DecoderLayer):
+    """What you add to the sub-layer's result is that result itself: x was overwritten before the addition, so the
+    update is doubled and the input is lost.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            x = sublayer(norm(x))
+            return x + x
+        x = sublayer(x)
+        return norm(x + x)
+
+
+@decoder_layer.misconception
+class AlwaysPostNorm(DecoderLayer):
+    """Your layer is post-norm whatever norm_first says. With norm_first=True the norm stands before the sub-layer,
+    and nothing stands on the path of x.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return norm(x + sublayer(x))
+        return residual_post_norm(x, sublayer, norm)
+
+
+@decoder_layer.misconception
+class AlwaysPreNorm(DecoderLayer):
+    """Your layer is pre-norm whatever norm_first says. With norm_first=False the norm is of the sum: norm(x +
+    sublayer(x)).
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return residual_pre_norm(x, sublayer, norm)
+        return x + sublayer(norm(x))
+
+
+@decoder_layer.misconception
+class SwapsThePlacements(DecoderLayer):
+    """Pre-norm and post-norm have changed places: norm_first=True asks for the norm before the sub-layer."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return norm(x + sublayer(x))
+        return x + sublayer(norm(x))
+
+
+@decoder_layer.misconception
+class NormalisesTheUpdateAlone(DecoderLayer):
+    """In post-norm mode you normalise only what the sub-layer gives. The norm is of the sum: x is inside it too."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return residual_pre_norm(x, sublayer, norm)
+        return x + norm(sublayer(x))
+
+
+@decoder_layer.misconception
+class NormalisesTheUpdateInPreNorm(DecoderLayer):
+    """In pre-norm mode your norm stands behind the sub-layer, on the update. It stands before it: the sub-layer
+    reads norm(x).
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return x + norm(sublayer(x))
+        return residual_post_norm(x, sublayer, norm)
+
+
+@decoder_layer.misconception
+class NormalisesTheUpdateInBoth(DecoderLayer):
+    """Your norm is on the update alone, in both modes. Post-norm normalises the sum x + update; pre-norm normalises
+    what the sub-layer reads.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return x + norm(sublayer(x))
+        return x + norm(sublayer(x))
+
+
+@decoder_layer.misconception
+class NormalisesThePathAlone(DecoderLayer):
+    """In post-norm mode you normalise x and then add the update to it. Add first; the norm is of the sum."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return residual_pre_norm(x, sublayer, norm)
+        return norm(x) + sublayer(x)
+
+
+@decoder_layer.misconception
+class NormalisesTwice(DecoderLayer):
+    """In pre-norm mode there is a norm before the sub-layer and another one on the sum. The second one belongs to
+    post-norm.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return norm(x + sublayer(norm(x)))
+        return residual_post_norm(x, sublayer, norm)
+
+
+@decoder_layer.misconception
+class NormalisesTwiceInPostNorm(DecoderLayer):
+    """In post-norm mode there is a norm on the sum, and another one before the sub-layer. The second one belongs to
+    pre-norm.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return residual_pre_norm(x, sublayer, norm)
+        return norm(x + sublayer(norm(x)))
+
+
+@decoder_layer.misconception
+class NormalisesNothing(DecoderLayer):
+    """The norms are never used: x + sublayer(x), and that is all."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return x + sublayer(x)
+        return x + sublayer(x)
+
+
+@decoder_layer.misconception
+class NormalisesNothingInPreNorm(DecoderLayer):
+    """In pre-norm mode the norms are never used: the sub-layer has to read norm(x), not x."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return x + sublayer(x)
+        return residual_post_norm(x, sublayer, norm)
+
+
+@decoder_layer.misconception
+class NormalisesNothingInPostNorm(DecoderLayer):
+    """In post-norm mode the norms are never used: the sum x + sublayer(x) has to be normalised."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return residual_pre_norm(x, sublayer, norm)
+        return x + sublayer(x)
+
+
+@decoder_layer.misconception
+class HandsOverTheSum(DecoderLayer):
+    """You hand x + norm(x) to the sub-layer: the addition stands inside of the call. x is added to what the sub-
+    layer gives, outside.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return sublayer(x + norm(x))
+        return residual_post_norm(x, sublayer, norm)
+
+
+@decoder_layer.misconception
+class CutsThePath(DecoderLayer):
+    """The numbers are right, but no gradient comes back along the residual path: x was detached there. That path is
+    what lets deep stacks learn.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return x.detach() + sublayer(norm(x))
+        return norm(x.detach() + sublayer(x))
+
+
+@decoder_layer.misconception
+class AddsToTheNormalisedAroundTheTargets(DecoderLayer):
+    """In pre-norm mode the result of the self-attention is added to the normalised x. The residual path carries x
+    itself; the norm is for the sub-layer alone.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = onto_the_normalised(self, x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class AddsToTheNormalisedAroundTheSource(DecoderLayer):
+    """In pre-norm mode the result of the cross-attention is added to the normalised x. The residual path carries x
+    itself; the norm is for the sub-layer alone.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = onto_the_normalised(self, x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class AddsToTheNormalisedAroundTheNetwork(DecoderLayer):
+    """In pre-norm mode the result of the feed-forward network is added to the normalised x. The residual path carries x
+    itself; the norm is for the sub-layer alone.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = onto_the_normalised(self, x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class AddsTheInputAtTheEnd(DecoderLayer):
+    """You add the layer's input once more at the end. The residual paths have carried it there already."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        first = x
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x + first
+
+
+@decoder_layer.misconception
+class SwapsTheFirstTwoNorms(DecoderLayer):
+    """norm_1 and norm_2 have changed places: norm_1 belongs to the self-attention, norm_2 to the cross-attention."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def attend_to_targets(h):
+            output = fused_attention(self.self_attention, h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_2)
+        x = self.residual(x, attend_to_source, self.norm_1)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class DropsThePath(DecoderLayer):
+    """Dropout falls on x on its residual path. It falls on the updates alone: the path carries x untouched."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return self.dropout(x) + sublayer(norm(x))
+        return norm(self.dropout(x) + sublayer(x))
+
+
+@decoder_layer.misconception
+class AddsInPlace(DecoderLayer):
+    """In pre-norm mode you add to x in place (+=): that changes the caller's tensor, and autograd refuses it. Make a
+    new tensor of the sum.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            x += sublayer(norm(x))
+            return x
+        return residual_post_norm(x, sublayer, norm)
+
+
+@decoder_layer.alternative
+class InBranches(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=True):
+        super().__init__()
+        self.self_attention = MultiHeadAttention(d_model, num_heads, dropout)
+        self.cross_attention = MultiHeadAttention(d_model, num_heads, dropout)
+        self.feed_forward = FeedForward(d_model, d_ff, dropout)
+        self.norm_1 = LayerNorm(d_model)
+        self.norm_2 = LayerNorm(d_model)
+        self.norm_3 = LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.norm_first = norm_first
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        if self.norm_first:
+            h = self.norm_1(x)
+            x = x + self.dropout(self.self_attention(h, h, h, mask)[0])
+            x = x + self.dropout(self.cross_attention(self.norm_2(x), memory, memory, memory_mask)[0])
+            return x + self.dropout(self.feed_forward(self.norm_3(x)))
+        x = self.norm_1(x + self.dropout(self.self_attention(x, x, x, mask)[0]))
+        x = self.norm_2(x + self.dropout(self.cross_attention(x, memory, memory, memory_mask)[0]))
+        return self.norm_3(x + self.dropout(self.feed_forward(x)))
+
+
+@decoder_layer.alternative
+class OfTorchsOwnParts(nn.Module):
+    """Other names, another packing, the cross-attention made first."""
+
+    def __init__(self, size, heads, hidden, p=0.0, pre=True):
+        super().__init__()
+        self.looks_over = nn.MultiheadAttention(size, heads, p, batch_first=True)
+        self.looks_back = nn.MultiheadAttention(size, heads, p, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(size, hidden), nn.ReLU(), nn.Linear(hidden, size))
+        self.lns = nn.ModuleList(nn.LayerNorm(size) for _ in range(3))
+        self.drop = nn.Dropout(p)
+        self.heads, self.pre = heads, pre
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        mask, memory_mask = (hidden_pairs(m, x.shape[1], self.heads) for m in (mask, memory_mask))
+        steps = [
+            lambda h: self.looks_back(h, h, h, attn_mask=mask)[0],
+            lambda h: self.looks_over(h, memory, memory, attn_mask=memory_mask)[0],
+            self.mlp,
+        ]
+        for step, norm in zip(steps, self.lns, strict=True):
+            x = x + self.drop(step(norm(x))) if self.pre else norm(x + self.drop(step(x)))
+        return x
+
+
+@decoder_layer.alternative
+class TorchsOwnDecoderLayer(nn.TransformerDecoderLayer):
+    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=True):
+        super().__init__(d_model, num_heads, d_ff, dropout, batch_first=True, norm_first=norm_first)
+        self.num_heads = num_heads
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        masks = (hidden_pairs(m, x.shape[1], self.num_heads) for m in (mask, memory_mask))
+        return super().forward(x, memory, *masks)
+
+
+@decoder_layer.alternative
+class AroundAnEncoderLayer(nn.Module):
+    """The outer two sub-layers as functions, with the sum kept in a separate stream."""
+
+    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=True):
+        super().__init__()
+        self.norm_3, self.norm_2, self.norm_1 = (nn.LayerNorm(d_model) for _ in range(3))
+        self.self_attention = MultiHeadAttention(d_model, num_heads)
+        self.cross_attention = MultiHeadAttention(d_model, num_heads)
+        self.feed_forward = FeedForward(d_model, d_ff)
+        self.p, self.norm_first = dropout, norm_first
+
+    def around(self, x, norm, step):
+        read = norm(x) if self.norm_first else x
+        x = torch.stack([x, F.dropout(step(read), self.p, self.training)]).sum(dim=0)
+        return x if self.norm_first else norm(x)
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.around(x, self.norm_1, lambda h: self.self_attention(h, h, h, mask)[0])
+        x = self.around(x, self.norm_2, lambda h: self.cross_attention(h, memory, memory, memory_mask)[0])
+        return self.around(x, self.norm_3, self.feed_forward)

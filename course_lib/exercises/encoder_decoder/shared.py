@@ -1,0 +1,320 @@
+"""What the exercises of this topic have in common.
+
+The layers are made of parts that are right already; what can go wrong is the wiring. So most wrong answers here are
+the reference with one method written differently.
+
+A case holds the arguments of the constructor, then those of `forward`. The check puts its own numbers into the
+parameters and compares with the reference, which holds the same numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import torch
+
+from course_lib.checking.expect import Failure, expect, expect_close, expect_floats, is_close
+from course_lib.checking.inputs import normal, random_mask
+from course_lib.checking.parts import Sizes, placements, random_numbers
+from course_lib.checking.subject import Event, NotAttempted, StudentError
+from course_lib.masks import causal_mask
+
+BUILDING = ("d_model", "num_heads", "d_ff", "num_layers", "dropout", "norm_first")
+
+
+def real(*lengths, width):
+    """(batch, 1, width): True on the first places of each sentence."""
+    return torch.arange(width) < torch.tensor(lengths)[:, None, None]
+
+
+def seen_so_far(*lengths, width):
+    """(batch, width, width): the causal mask, without the padding."""
+    return real(*lengths, width=width) & causal_mask(width)
+
+
+def partial_mask(*shape, seed):
+    """A mask in which every query may see itself and some keys, and not others."""
+    mask = random_mask(*shape, seed=seed)
+    mask[..., -1] &= ~mask.all(dim=-1)
+    if shape[-1] == shape[-2]:
+        mask |= torch.eye(shape[-1], dtype=torch.bool)
+        mask[..., 0, -1] = False
+    return mask
+
+
+def building(case, **changes):
+    """The arguments of the constructor."""
+    return [changes.get(name, case[name]) for name in BUILDING if name in case]
+
+
+def inputs_of(case):
+    """The arguments of `forward`; masks that are None are not passed unless something follows."""
+    inputs = [value for name, value in case.items() if name not in BUILDING]
+    while inputs[-1] is None:
+        inputs.pop()
+    return inputs
+
+
+@functools.cache
+def shapes_of(kind, *args):
+    return {name: tuple(p.shape) for name, p in kind(*args).named_parameters()}
+
+
+@functools.cache
+def numbers(kind, *args, variant="full"):
+    """The numbers for every parameter. "alike": all norms have the same; "silent": besides, all sub-layers give 0."""
+    state = random_numbers(shapes_of(kind, *args), seed=len(args))
+    if variant != "full":
+        gain, bias = normal(args[0], seed=1, scale=0.3) + 1, normal(args[0], seed=2, scale=0.3)
+        state |= {name: gain if name.endswith("gain") else bias for name in state if "norm" in name}
+    if variant == "silent":
+        state |= {name: torch.zeros_like(state[name]) for name in state if ".w_o." in name or ".w_2." in name}
+    return state
+
+
+KEPT: dict = {}  # a diagnosis asks for the same few answers hundreds of times
+
+
+def kept(case, key, compute):
+    """`compute()`, once for this case."""
+    known, answer = KEPT.get((id(case), key), (None, None))
+    if known is not case:
+        answer = compute()
+        KEPT[id(case), key] = (case, answer)
+    return answer
+
+
+def right_module(kind, case, variant, dropout=0.0):
+    module = kind(*building(case, dropout=dropout)).double().eval().requires_grad_(False)
+    module.load_state_dict(numbers(kind, *building(case, dropout=0.0), variant=variant))
+    return module
+
+
+def right_answer(kind, case, variant="full"):
+    return kept(case, variant, lambda: right_module(kind, case, variant)(*inputs_of(case)))
+
+
+def right_slope(kind, case):
+    """d(one number of the result) / dx, when every sub-layer gives 0."""
+
+    def compute():
+        x, *rest = inputs_of(case)
+        x = x.clone().requires_grad_()
+        return torch.autograd.grad(right_module(kind, case, "silent")(x, *rest)[0, 0, 1], x)[0]
+
+    return kept(case, "slope", compute)
+
+
+def with_everything_dropped(kind, case):
+    return kept(case, "dropped", lambda: right_module(kind, case, "alike", dropout=1.0).train()(*inputs_of(case)))
+
+
+def sizes_of(case):
+    return Sizes(case["d_model"], case["d_ff"], case["num_heads"])
+
+
+def ways_to_load(built, kind, case, variant="full"):
+    wanted = numbers(kind, *building(case, dropout=0.0), variant=variant)
+    shapes = {name: tuple(shape) for name, shape in built.shapes().items()}
+    return placements(shapes, wanted, sizes_of(case))
+
+
+def built_with_numbers(subject, kind, case, variant="full", **changes):
+    """The student's module, filled in the most natural way."""
+    built = subject.build(*building(case, **changes))
+    state = next(ways_to_load(built, kind, case, variant), None)
+    if state is None:
+        shapes = built.shapes()
+        raise Failure(
+            "The check fills your parameters with its own numbers and cannot tell which is which: "
+            + ", ".join(f"{name} {tuple(shape)}" for name, shape in list(shapes.items())[:30])
+            + ". The parts and names that the task gives are always understood."
+        )
+    built.load(state)
+    return built
+
+
+def expect_shape(subject, kind, case):
+    """The result is a tensor of the shape of x, whatever the parameters are called."""
+    built = subject.build(*building(case))
+    state = next(ways_to_load(built, kind, case), None)
+    inputs = inputs_of(case)
+    if state is None:
+        inputs = [i.float() if i is not None and i.is_floating_point() else i for i in inputs]
+    else:
+        built.load(state)
+    got = expect_floats(built(*inputs), tuple(case["x"].shape))
+    # For the diagnosis: a mistake may spoil some positions and not others, or show only if the sub-layers speak.
+    built.trace.append(Event("positions", tuple(got.flatten(0, 1))))
+    if state is not None:
+        built.load(next(ways_to_load(built, kind, case, "silent")))
+        built(*inputs)
+
+
+def answer_of(built, case):
+    """What `forward` gives: one tensor of the shape of x."""
+    return expect_floats(built(*inputs_of(case)), tuple(case["x"].shape))
+
+
+def where_real(case, got, want):
+    """`got`, but at padded places `want`: what is computed there is nobody's business."""
+    mask = case["mask"]
+    if mask is None:
+        return got
+    kept = mask.expand(-1, got.shape[1], -1).any(dim=1)  # (batch, time): somebody may look at it
+    return torch.where(kept[..., None], got, want)
+
+
+def expect_right(subject, kind, case):
+    """The module gives the reference's result, under at least one way to put the numbers into its parameters."""
+    built = built_with_numbers(subject, kind, case)
+    got, want = answer_of(built, case), right_answer(kind, case)
+    if not is_close(where_real(case, got, want), want) and not right_in_another_way(built, kind, case, want):
+        expect_close(where_real(case, got, want), want)
+
+
+def right_in_another_way(built, kind, case, want):
+    with built.unobserved():
+        for state in ways_to_load(built, kind, case):
+            try:
+                built.load(state)
+                got = built(*inputs_of(case))
+            except (StudentError, NotAttempted):
+                continue
+            if (
+                isinstance(got, torch.Tensor)
+                and got.shape == want.shape
+                and is_close(where_real(case, got, want), want)
+            ):
+                return True
+    return False
+
+
+def expect_silence(subject, kind, case):
+    """If no sub-layer adds anything, x comes through, and so does its gradient; only norms touch it."""
+    built = built_with_numbers(subject, kind, case, variant="silent")
+    got, want = answer_of(built, case), right_answer(kind, case, "silent")
+    expect_close(where_real(case, got, want), want, "the result when every sub-layer gives 0")
+    slope = built.gradient(*inputs_of(case), wrt=0, at=(0, 0, 1))
+    expect_close(slope, right_slope(kind, case), "the gradient that comes back to x when every sub-layer gives 0")
+
+
+def expect_dropout(subject, kind, case):
+    """Dropout of 1 removes all that the sub-layers give: in training x comes through alone, whatever the seed."""
+    built = built_with_numbers(subject, kind, case, variant="alike", dropout=1.0)
+    answer_of(built, case)
+    built.train()
+    got, want = answer_of(built, case), with_everything_dropped(kind, case)
+    what = "the result in training with dropout = 1, which removes all that the sub-layers add,"
+    expect_close(where_real(case, got, want), want, what)
+
+
+def expect_reach(built, case, wrt, allowed, what):
+    """Which places the result depends on, asked of the gradient. allowed: (batch, time, place) boolean."""
+    sentence = allowed.shape[0] - 1
+    for row in sorted({0, int(allowed[sentence].sum(dim=-1).argmin()), allowed.shape[1] - 1}):
+        slope = built.gradient(*inputs_of(case), wrt=wrt, at=(sentence, row)).abs().sum(dim=-1)  # (batch, place)
+        others = [i for i in range(len(slope)) if i != sentence and slope[i].max() > 1e-9]
+        expect(
+            not others,
+            f"The result for sentence {sentence} depends on {what} of sentence {others[0] if others else 0}. Sentences "
+            "of a batch never meet. (Is the first axis the batch for every part?)",
+        )
+        for place, may in enumerate(allowed[sentence, row].tolist()):
+            does = bool(slope[sentence, place] > 1e-9)
+            if does and not may:
+                raise Failure(
+                    f"In sentence {sentence}, position {row} may not look at {what} at position {place}, but its "
+                    "result depends on it."
+                )
+            if may and not does:
+                raise Failure(
+                    f"In sentence {sentence}, position {row} may look at {what} at position {place}, but its result "
+                    "does not depend on it."
+                )
+
+
+def reach(mask, steps, shape):
+    """(batch, time, time): what a position can know of after so many layers, itself included."""
+    batch, time = shape[:2]
+    once = torch.ones(batch, time, time) if mask is None else mask.expand(batch, time, time).float()
+    once = (once + torch.eye(time)).clamp(max=1)
+    result = once
+    for _ in range(steps - 1):
+        result = (result @ once).clamp(max=1)
+    return result > 0
+
+
+def reach_of_the_source(case, steps):
+    """(batch, target, source): what of the source a target can know of after so many layers."""
+    (batch, target), source = case["x"].shape[:2], case["memory"].shape[1]
+    mask = case["memory_mask"]
+    seen = torch.ones(batch, target, source) if mask is None else mask.expand(batch, target, source).float()
+    if steps > 1:
+        seen = reach(case["mask"], steps - 1, case["x"].shape).float() @ seen
+    return seen > 0
+
+
+def expect_parameters(subject, layer_kind, case):
+    """As many numbers as num_layers separate layers have, and those of the norm at the end."""
+    got = sum(math.prod(shape) for shape in subject.build(*building(case)).shapes().values())
+    one = sum(math.prod(s) for s in shapes_of(layer_kind, case["d_model"], case["num_heads"], case["d_ff"]).values())
+    count, norm = case["num_layers"], 2 * case["d_model"]
+    expect(
+        got not in (0, norm),
+        f"Yours has {got} trainable numbers: the layers' own are not among them. Are they kept where torch finds them?",
+    )
+    expect(
+        got not in (one, one + norm),
+        f"There are {got} trainable numbers: all {count} layers share one set of weights.",
+    )
+    expect(
+        got in (count * one, count * one + norm),
+        f"{count} layers with weights of their own have {count * one} trainable numbers, and the norm at the end "
+        f"{norm} more. Yours has {got}.",
+    )
+
+
+def expect_every_layer(subject, kind, case):
+    """Each layer's parameters get a gradient."""
+    built = built_with_numbers(subject, kind, case)
+    slopes = built.parameter_gradients(*inputs_of(case))
+    idle = [name for name, slope in slopes.items() if slope.dim() > 1 and slope.abs().max() < 1e-12]
+    built.trace.append(Event("idle", len(idle)))
+    expect(
+        not idle,
+        "These weights have no influence on the result: " + ", ".join(idle[:4]) + (" …" if len(idle) > 4 else ""),
+    )
+
+
+# --- used in wrong and in right answers ------------------------------------------------------------------
+
+
+def without_path(layer, x, sublayer, norm):
+    """A wrong way: what the sub-layer gives replaces x."""
+    return sublayer(norm(x)) if layer.norm_first else norm(sublayer(x))
+
+
+def without_norm(layer, x, sublayer, norm):
+    """A wrong way: the norm is not used."""
+    return x + sublayer(x)
+
+
+def onto_the_normalised(layer, x, sublayer, norm):
+    """A wrong way: in pre-norm mode the update is added to the normalised x."""
+    if layer.norm_first:
+        x = norm(x)
+        return x + sublayer(x)
+    return norm(x + sublayer(x))
+
+
+def mask_of_both(x, memory, memory_mask):
+    """The source's mask with a causal one laid over it, aligned at the first positions."""
+    causal = torch.ones(x.shape[1], memory.shape[1], dtype=torch.bool).tril()
+    return causal if memory_mask is None else memory_mask & causal
+
+
+def hidden_pairs(mask, rows, heads):
+    """Our mask as nn.MultiheadAttention wants it: True where hidden, one for each sentence and head."""
+    return None if mask is None else ~mask.expand(-1, rows, -1).repeat_interleave(heads, dim=0)
