@@ -67,7 +67,7 @@ def candidates(
 
     pairs = sorted(combinations(exercise.misconceptions, 2), key=is_unlikely)
     programs = ((pair, merged(exercise.reference, *pair)) for pair in pairs)
-    most = exercise.most_pairs or (MOST_PAIRS_OF_CLASSES if exercise.is_class else MOST_PAIRS)
+    most = MOST_PAIRS_OF_CLASSES if exercise.is_class else MOST_PAIRS
     yield from islice(((pair, program) for pair, program in programs if program is not None), most)
 
 

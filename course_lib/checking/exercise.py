@@ -42,7 +42,6 @@ class Exercise:
     hints: Sequence[str]
     minutes: int
     difficulty: int
-    most_pairs: int | None = None  # how many pairs of misconceptions a diagnosis tries, if each try is slow
     properties: list[Property] = field(default_factory=list)
     misconceptions: list[Callable[..., Any]] = field(default_factory=list)
     alternatives: list[Callable[..., Any]] = field(default_factory=list)

@@ -73,7 +73,6 @@ transformer = Exercise(
         "return self.encoder(x, mask). And: self.decoder(x, memory, self.target_mask(tgt_ids), "
         "self.source_mask(src_ids)).",
     ],
-    most_pairs=60,
 )
 
 
