@@ -267,8 +267,8 @@ def halved(lengths, kernel, stride):
     return torch.tensor([n // stride for n in lengths.tolist()])
 
 
-def negative_and_rounded_up(lengths, kernel, stride):
-    return torch.ceil((lengths - kernel) / stride).long() + 1
+def every_start_and_below_zero(lengths, kernel, stride):
+    return torch.tensor([n - (kernel - 1) for n in lengths.tolist()])
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def negative_and_rounded_up(lengths, kernel, stride):
         ("find_the_leak", transposed_and_coarse, {"transposes_the_matrix", "calls_small_changes_none"}),
         ("find_the_leak", by_the_last_token, {"replaces_by_the_last_token"}),
         ("subsampled_lengths", halved, {"divides_by_the_stride"}),
-        ("subsampled_lengths", negative_and_rounded_up, {"rounds_up", "counts_below_zero"}),
+        ("subsampled_lengths", every_start_and_below_zero, {"forgets_the_stride", "counts_below_zero"}),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

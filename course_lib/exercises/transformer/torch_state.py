@@ -515,7 +515,7 @@ def swaps_the_networks_layers(state):
 
 @torch_state.misconception
 def numbers_the_norms_otherwise(state):
-    """Norm 2 and norm 3 have changed places. Both models number the norms in the order of the sub-layers."""
+    """Norm 2 and norm 3 have changed places. Both models number the norms in the order of the sublayers."""
     result = {}
     for name, value in state.items():
         if not name.startswith(("encoder.", "decoder.")):
