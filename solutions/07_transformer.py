@@ -102,7 +102,7 @@ box(right, 4.95, width, "feed-forward", COLOURS[2])
 for base, heights in ((left, (3.72,)), (right, (3.72, 4.67))):
     for height in heights:
         arrow((base + width / 2, height), (base + width / 2, height + 0.25))
-ax.text(left - 0.32, 3.85, "N layers, each with\nweights of its own", rotation=90, ha="center", va="center", fontsize=8)
+ax.text(left - 0.62, 3.85, "N layers, each with\nweights of its own", rotation=90, ha="center", va="center", fontsize=8)
 ax.text(right + width + 0.36, 4.3, "N layers", rotation=90, ha="center", va="center", fontsize=8)
 arrow((left + width / 2, 4.9), (left + width / 2, 5.35))
 ax.text(left + width / 2, 5.42, "memory (batch, source, d_model)", ha="center", fontsize=9)
@@ -117,7 +117,7 @@ box(right, 6.2, width, "output layer", COLOURS[5])
 arrow((right + width / 2, 5.85), (right + width / 2, 6.14))
 arrow((right + width / 2, 6.9), (right + width / 2, 7.1))
 ax.text(right + width / 2, 7.18, "logits (batch, target, tgt_vocab)", ha="center", fontsize=9)
-ax.set(xlim=(-0.2, 9.7), ylim=(-0.1, 7.5), title="The Transformer of 2017 (residual paths and norms not drawn)")
+ax.set(xlim=(-0.4, 9.7), ylim=(-0.1, 7.5), title="The Transformer of 2017 (residual paths and norms not drawn)")
 ax.axis("off")
 plt.show()
 
@@ -293,7 +293,8 @@ check(Transformer)
 logits = model(src_ids, tgt_ids)  # (2, 6, number of target words)
 print("logits:", tuple(logits.shape))
 print("sum over the vocabulary, first three positions:", [round(v, 2) for v in logits[0, :3].sum(dim=-1).tolist()])
-print("after a softmax:                               ", logits[0, :3].softmax(dim=-1).sum(dim=-1).tolist())
+chances = logits[0, :3].softmax(dim=-1)
+print("after a softmax:                               ", [round(v, 2) for v in chances.sum(dim=-1).tolist()])
 
 weights = reference.cross_attention_weights(model, src_ids, tgt_ids)  # (layer, batch, head, target, source)
 figure, axes = plt.subplots(1, 2, figsize=(8.8, 4.0))
@@ -304,7 +305,7 @@ show_matrix(
     columns="source word that is asked",
     row_names=targets[0],
     column_names=sources[0],
-    limits=(0, 0.5),
+    limits=(0, 0.65),
     ax=axes[0],
 )
 show_matrix(
@@ -314,7 +315,7 @@ show_matrix(
     columns="source word that is asked",
     row_names=targets[1],
     column_names=source_names,
-    limits=(0, 0.5),
+    limits=(0, 0.65),
     ax=axes[1],
 )
 plt.suptitle("Cross-attention before any training, mean over the heads")
@@ -324,8 +325,8 @@ plt.show()
 # What to notice:
 #
 # - Each **row** is a probability distribution over the source words: with these weights the memory's vectors are
-#   averaged for this target word. Untrained rows are nearly even. Notebook 08 draws the same picture after training,
-#   and then it shows which word translates which.
+#   averaged for this target word. What an untrained row prefers is chance. Notebook 08 draws the same picture after
+#   training, and then it shows which word translates which.
 # - The padded columns have weight exactly 0.
 # - A row of *logits* sums to whatever it likes. Probabilities come from a softmax, which the loss (notebook 08) or the
 #   decoder loop (notebook 09) applies.
@@ -645,7 +646,7 @@ together = wrong(src_ids, tgt_ids)[1:, :3]
 print(f"source mask forgotten:     largest difference {(alone - together).abs().max():.1e}")
 
 # %% [markdown]
-# (Not 0 but about $10^{-7}$ in the right model: sums over six numbers and over three are rounded differently.)
+# (Not 0 but about $10^{-6}$ in the right model: sums over six numbers and over three are rounded differently.)
 #
 # ## An instrument that finds leaks
 #
@@ -937,7 +938,7 @@ def reach(network):
     columns = []
     for j in range(n):
         changed = x.clone()
-        changed[0, j] += 1.0
+        changed[0, j] = torch.randn(d)  # not "+= 1": a norm takes away what is added to all features alike
         columns.append((network(changed)[0] != before).any(dim=-1))
     return torch.stack(columns, dim=1)
 
