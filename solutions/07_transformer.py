@@ -70,7 +70,7 @@ print("only the diagonal may:    ", who_moves(torch.eye(4, dtype=torch.bool)))
 # This layer (self-attention, norm, feed-forward network four times as wide as the model, norm, with a residual path
 # around each half) is the *Transformer block* from which everything is stacked. The whole machine has two stacks:
 
-# %%
+# %% figure
 figure, ax = plt.subplots(figsize=(8.6, 6.2))
 
 
@@ -453,7 +453,7 @@ with torch.device("meta"):  # shapes without memory: so even a large model is bu
     base = reference.Transformer(37_000, 37_000, 512, 8, 2048, 6, norm_first=False, tie_weights=True)
 print(f"\nthe base model, built and counted: {sum(p.numel() for p in base.parameters()):,}")
 
-# %%
+# %% figure
 shares = {"tables": [], "attention": [], "feed-forward": [], "norms": []}
 for rows, d, d_ff, encoder_layers, decoder_layers, extra in well_known.values():
     attentions = encoder_layers + 2 * decoder_layers
@@ -813,7 +813,7 @@ for source in (torch.tensor([[1, 2, 3, 4, 5]]), torch.tensor([[1, 2, 9]]), torch
 # A window of `kernel` frames moves on by `stride`. How many of its places lie wholly within a recording of 7 frames,
 # for kernel 3 and stride 2?
 
-# %%
+# %% figure
 figure, ax = plt.subplots(figsize=(7, 2.2))
 for frame in range(9):
     real = frame < 7

@@ -110,7 +110,7 @@ def place(shapes, wanted):
     if standard.keys() == wanted.keys():
         return {standard[name]: tensor for name, tensor in wanted.items()}
     left = dict(wanted) | reference.torch_state(wanted)
-    placed: dict[str, Tensor] = {}
+    placed = {}
     for name, shape in shapes.items():
         word = name.lower()
         fitting = [key for key, tensor in left.items() if tuple(tensor.shape) == shape]
