@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from .expect import Failure, as_shape, is_close
 
-ENGINE_FOLDER = str(Path(__file__).parent)
+COURSE_FOLDER = str(Path(__file__).parent.parent)
 LIBRARY_FOLDERS = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
@@ -273,7 +273,7 @@ def locate(error: BaseException) -> StudentError:
 
 def is_students(filename: str) -> bool:
     """Whether a file is the student's own: a notebook cell or a file outside of the libraries."""
-    return not filename.startswith((ENGINE_FOLDER, *LIBRARY_FOLDERS, "<frozen"))
+    return not filename.startswith((COURSE_FOLDER, *LIBRARY_FOLDERS, "<frozen"))
 
 
 def same_trace(first: Sequence[Event], second: Sequence[Event]) -> bool:
