@@ -403,6 +403,20 @@ def forgets_to_look_at_each_output(function, ids, vocab_size):
     return torch.stack(columns, dim=1)
 
 
+@find_the_leak.misconception
+def assumes_as_many_outputs_as_inputs(function, ids, vocab_size):
+    """You assume that there are as many outputs as inputs. The number of rows is what the function gives."""
+    before = function(ids[None])[0]
+    result = torch.zeros(len(ids), len(ids), dtype=torch.bool)
+    for j in range(len(ids)):
+        changed = ids.clone()
+        changed[j] = ids[j] + 1 if ids[j] + 1 < vocab_size else ids[j] - 1
+        after = function(changed[None])[0]
+        moved = (after != before).any(dim=-1)
+        result[:, j] = moved
+    return result
+
+
 @find_the_leak.alternative
 def all_in_one_batch(function, ids, vocab_size):
     n = len(ids)

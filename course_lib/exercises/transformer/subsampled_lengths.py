@@ -55,7 +55,7 @@ def expect_lengths(got, case, chosen):
         expect(
             float(got[index]) == want,
             f"{length} frames, a window of {kernel} that moves by {stride}: {want} of its places lie within the "
-            f"recording, but you give {float(got[index]):g}.",
+            f"recording, but your number is {float(got[index]):g}.",
         )
 
 
@@ -173,6 +173,26 @@ def swaps_kernel_and_stride(lengths, kernel, stride):
     """Kernel and stride have changed places: the window is `kernel` wide and moves by `stride`."""
     last_start = lengths - stride
     windows = torch.div(last_start, kernel, rounding_mode="floor") + 1
+    return windows.clamp(min=0)
+
+
+@subsampled_lengths.misconception
+def divides_before_it_subtracts(lengths, kernel, stride):
+    """You divide the length by the stride and subtract the kernel afterwards. The kernel is counted in frames of the
+    input: subtract it first.
+    """
+    last_start = lengths
+    windows = torch.div(last_start, stride, rounding_mode="floor") - kernel + 1
+    return windows.clamp(min=0)
+
+
+@subsampled_lengths.misconception
+def divides_the_kernel(lengths, kernel, stride):
+    """You divide the kernel by the stride. It is the whole difference, length - kernel, that is divided: mind the
+    brackets.
+    """
+    last_start = lengths - kernel // stride
+    windows = last_start + 1
     return windows.clamp(min=0)
 
 

@@ -705,6 +705,48 @@ class MakesTheSourceMaskOfNumbers(Transformer):
         return real[:, None, :]
 
 
+@transformer.misconception
+class MakesMasksOfWholeNumbers(Transformer):
+    """Your masks hold the numbers 0 and 1. Torch's fused attention, inside the layers, wants them boolean."""
+
+    def source_mask(self, src_ids):
+        real = (src_ids != self.pad_id).long()
+        return real[:, None, :]
+
+    def target_mask(self, tgt_ids):
+        real = (tgt_ids != self.pad_id).long()
+        past = causal_mask(tgt_ids.shape[1]).to(tgt_ids.device)
+        return real[:, None, :] & past
+
+
+@transformer.misconception
+class MakesMasksOfSmallNumbers(Transformer):
+    """Your masks hold the integers 0 and 1. Torch's fused attention, inside the layers, wants them boolean."""
+
+    def source_mask(self, src_ids):
+        real = (src_ids != self.pad_id).int()
+        return real[:, None, :]
+
+    def target_mask(self, tgt_ids):
+        real = (tgt_ids != self.pad_id).int()
+        past = causal_mask(tgt_ids.shape[1]).to(tgt_ids.device)
+        return real[:, None, :] & past
+
+
+@transformer.misconception
+class TakesSmallIdsForPadding(Transformer):
+    """You take every id up to self.pad_id for padding. Only that one id is padding; smaller ones are words."""
+
+    def source_mask(self, src_ids):
+        real = src_ids > self.pad_id
+        return real[:, None, :]
+
+    def target_mask(self, tgt_ids):
+        real = tgt_ids > self.pad_id
+        past = causal_mask(tgt_ids.shape[1]).to(tgt_ids.device)
+        return real[:, None, :] & past
+
+
 @transformer.alternative
 class AllInForward(nn.Module):
     """Everything in one method; the masks have an axis for the heads."""

@@ -76,8 +76,8 @@ def count_of(subject, case, **changes):
 
 def expect_count(got, want, what):
     if got != want:
-        ratio = f", {got - want:+,} too {'many' if got > want else 'few'}"
-        raise Failure(f"{what} should count {want:,} numbers, but you count {got:,}{ratio}.")
+        off = f"{abs(got - want):,} too {'many' if got > want else 'few'}"
+        raise Failure(f"{what} should count {want:,} numbers, but you count {got:,}: {off}.")
 
 
 NOTHING = {"encoder_layers": 0, "decoder_layers": 0, "extra_norms": 0}
@@ -358,6 +358,42 @@ def counts_each_layer_once(table_rows, d_model, d_ff, encoder_layers, decoder_la
     encoder_layer = attention + feed_forward + 2 * norm
     decoder_layer = 2 * attention + feed_forward + 3 * norm
     return tables + (encoder_layers > 0) * encoder_layer + (decoder_layers > 0) * decoder_layer + extra_norms * norm
+
+
+@transformer_parameters.misconception
+def gives_the_attention_one_bias(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
+    """An attention has four linear maps, and each has a bias of its own. You count one."""
+    tables = table_rows * d_model
+    attention = 4 * (d_model * d_model) + d_model
+    feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
+    norm = 2 * d_model
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    return tables + encoder_layers * encoder_layer + decoder_layers * decoder_layer + extra_norms * norm
+
+
+@transformer_parameters.misconception
+def forgets_the_networks_second_bias(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
+    """The second map of the feed-forward network has a bias too: d_model numbers."""
+    tables = table_rows * d_model
+    attention = 4 * (d_model * d_model + d_model)
+    feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model)
+    norm = 2 * d_model
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    return tables + encoder_layers * encoder_layer + decoder_layers * decoder_layer + extra_norms * norm
+
+
+@transformer_parameters.misconception
+def forgets_the_networks_first_bias(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
+    """The first map of the feed-forward network has a bias too: d_ff numbers."""
+    tables = table_rows * d_model
+    attention = 4 * (d_model * d_model + d_model)
+    feed_forward = (d_model * d_ff) + (d_ff * d_model + d_model)
+    norm = 2 * d_model
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    return tables + encoder_layers * encoder_layer + decoder_layers * decoder_layer + extra_norms * norm
 
 
 @transformer_parameters.alternative
