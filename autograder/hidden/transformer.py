@@ -88,9 +88,7 @@ Hidden(
             "vocab_size": 9,
         },
         {
-            "function": mixing(
-                3, 4, 3, 3, seed=25, hidden=[(0, 1), (2, 3)], only_feature=[(1, 1, 2), (2, 0, 0)]
-            ),
+            "function": mixing(3, 4, 3, 3, seed=25, hidden=[(0, 1), (2, 3)], only_feature=[(1, 1, 2), (2, 0, 0)]),
             "ids": torch.tensor([2, 1, 0, 2]),
             "vocab_size": 3,
         },
