@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from course_lib.encoder_decoder import Decoder, DecoderLayer, Encoder
 from course_lib.masks import causal_mask
-from course_lib.multi_head_attention import multi_head_parameters
 from course_lib.positions import PositionalEncoding
 from course_lib.sublayers import TokenEmbedding
 
@@ -162,8 +161,8 @@ def transformer_parameters(
     decoder_layers: layers with it. extra_norms: norms outside of the layers.
     """
     tables = table_rows * d_model
-    attention = multi_head_parameters(d_model, 1, bias=True)  # the number of heads changes nothing
-    feed_forward = d_model * d_ff + d_ff + d_ff * d_model + d_model
+    attention = 4 * (d_model * d_model + d_model)  # W_Q, W_K, W_V, W_O; the number of heads changes nothing
+    feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
     norm = 2 * d_model  # gain and bias
     encoder_layer = attention + feed_forward + 2 * norm
     decoder_layer = 2 * attention + feed_forward + 3 * norm
@@ -173,14 +172,16 @@ def transformer_parameters(
 # --- the same model in torch.nn -------------------------------------------------------------------------
 
 TORCH_NAMES = {
-    "encoder": {"attention": "self_attn", "norm_1": "norm1", "norm_2": "norm2"},
-    "decoder": {
-        "self_attention": "self_attn",
-        "cross_attention": "multihead_attn",
-        "norm_1": "norm1",
-        "norm_2": "norm2",
-        "norm_3": "norm3",
-    },
+    ".attention.": ".self_attn.",
+    ".self_attention.": ".self_attn.",
+    ".cross_attention.": ".multihead_attn.",
+    ".w_o.": ".out_proj.",
+    ".feed_forward.w_1.": ".linear1.",
+    ".feed_forward.w_2.": ".linear2.",
+    ".norm_1.": ".norm1.",
+    ".norm_2.": ".norm2.",
+    ".norm_3.": ".norm3.",
+    ".gain": ".weight",
 }
 
 
@@ -188,21 +189,23 @@ def torch_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The parameters of both stacks under the names that `nn.Transformer` gives them.
 
     state: the state dict of a `Transformer`. Embeddings and the output layer have no place in `nn.Transformer`.
-    Torch keeps W_Q, W_K and W_V of an attention in one matrix, one below the other: `in_proj_weight`.
+    Torch keeps W_Q, W_K and W_V of an attention in one matrix, one below the other: `in_proj_weight`; and their
+    biases in one vector, `in_proj_bias`.
     """
     result: dict[str, Tensor] = {}
     for name, value in state.items():
-        stack = name.split(".")[0]
-        if stack not in TORCH_NAMES or ".w_k." in name or ".w_v." in name:
-            continue
+        if not name.startswith(("encoder.", "decoder.")):
+            continue  # a table or the output layer
+        if ".w_k." in name or ".w_v." in name:
+            continue  # goes with its w_q
         if ".w_q." in name:
-            packed = [state[name.replace(".w_q.", letter)] for letter in (".w_q.", ".w_k.", ".w_v.")]
-            value = torch.cat(packed)  # (3 · d_model, d_model), or (3 · d_model,) for the bias
-        for ours, theirs in TORCH_NAMES[stack].items():
-            name = name.replace(f".{ours}.", f".{theirs}.")
-        name = name.replace(".w_q.", ".in_proj_").replace(".w_o.", ".out_proj.")
-        name = name.replace(".feed_forward.w_1.", ".linear1.").replace(".feed_forward.w_2.", ".linear2.")
-        result[name.replace(".gain", ".weight")] = value
+            k = state[name.replace(".w_q.", ".w_k.")]
+            v = state[name.replace(".w_q.", ".w_v.")]
+            value = torch.cat([value, k, v], dim=0)  # (3 · d_model, d_model), or (3 · d_model,) for the bias
+            name = name.replace(".w_q.", ".in_proj_")
+        for ours, theirs in TORCH_NAMES.items():
+            name = name.replace(ours, theirs)
+        result[name] = value
     return result
 
 
@@ -224,14 +227,31 @@ def find_the_leak(function: Callable[[Tensor], Tensor], ids: Tensor, vocab_size:
     """Which output positions change when one input token is replaced by another?
 
     function: (batch, time) ids -> (batch, time', features), such as `lambda ids: model(src, ids)`.
-    ids: (time,), the tokens to start from; the replaced one becomes its neighbour in the vocabulary.
+    ids: (time,), the tokens to start from. Each in its turn is replaced by another token of the vocabulary.
     Returns: (time', time) boolean, True where output i depends on input j. In a decoder nothing is True where j > i.
     """
     before = function(ids[None])[0]  # (time', features)
     columns = []
     for j in range(len(ids)):
         changed = ids.clone()
-        changed[j] = ids[j] + 1 if ids[j] + 1 < vocab_size else ids[j] - 1
+        changed[j] = ids[j] + 1 if ids[j] + 1 < vocab_size else ids[j] - 1  # another token, whichever it was
         after = function(changed[None])[0]  # (time', features)
-        columns.append((after != before).any(dim=-1))  # (time',)
+        moved = (after != before).any(dim=-1)  # (time',)
+        columns.append(moved)
     return torch.stack(columns, dim=1)  # (output position, input position)
+
+
+# --- inputs that are not text ---------------------------------------------------------------------------
+
+
+def subsampled_lengths(lengths: Tensor, kernel: int, stride: int) -> Tensor:
+    """How many frames of each recording are left after a convolution over time, without padding at the ends.
+
+    Only frames that look at nothing but real input count: the window of output t covers the inputs
+    t·stride to t·stride + kernel - 1. A recording shorter than the kernel has none left.
+
+    lengths: (batch,) whole numbers. Returns: (batch,) whole numbers.
+    """
+    last_start = lengths - kernel  # where the last window that fits begins, at most
+    windows = torch.div(last_start, stride, rounding_mode="floor") + 1
+    return windows.clamp(min=0)

@@ -6,12 +6,16 @@ import pytest
 import torch
 from torch import nn
 
+from course_lib.checking.grading import grade
+from course_lib.checking.subject import Subject
+from course_lib.exercises import all_exercises
 from course_lib.masks import causal_mask
 from course_lib.transformer import (
     Transformer,
     copy_into_torch,
     cross_attention_weights,
     find_the_leak,
+    subsampled_lengths,
     torch_state,
     transformer_parameters,
 )
@@ -146,3 +150,164 @@ def test_bad_input_gets_a_clear_word(src, tgt, message):
 def test_heads_have_to_divide():
     with pytest.raises(ValueError, match="evenly"):
         Transformer(9, 9, d_model=10, num_heads=3, d_ff=20, num_layers=1)
+
+
+@pytest.mark.parametrize("kernel", [1, 2, 3, 5])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_lengths_behind_a_convolution(kernel, stride):
+    lengths = torch.arange(12)
+    expected = [len(range(0, n - kernel + 1, stride)) for n in lengths.tolist()]
+    assert subsampled_lengths(lengths, kernel, stride).tolist() == expected
+
+
+def test_lengths_of_the_notebook():
+    assert subsampled_lengths(torch.tensor([60, 100]), kernel=2, stride=2).tolist() == [30, 50]
+
+
+@both_norms
+def test_torch_state_leaves_its_input_alone(norm_first):
+    state = make(norm_first).state_dict()
+    names = list(state)
+    result = torch_state(state)
+    assert list(state) == names
+    attention = result["decoder.layers.1.multihead_attn.in_proj_weight"]
+    assert attention.shape == (3 * D_MODEL, D_MODEL)
+    assert torch.equal(attention[D_MODEL : 2 * D_MODEL], state["decoder.layers.1.cross_attention.w_k.weight"])
+    assert ("encoder.norm.weight" in result) == norm_first
+
+
+def test_a_leak_is_found_at_the_end_of_the_vocabulary():
+    ids = torch.tensor([TGT_VOCAB - 1, 1])
+    assert find_the_leak(lambda tgt: tgt[..., None].double(), ids, TGT_VOCAB).tolist() == [[True, False], [False, True]]
+
+
+# --- wrong answers of students ----------------------------------------------------------------------------
+
+
+class NoMasksAtAll(Transformer):
+    """As somebody writes it who has never heard of masks."""
+
+    def forward(self, src_ids, tgt_ids):
+        memory = self.encoder(self.dropout(self.positions(self.src_embedding(src_ids))))
+        return self.output(self.decoder(self.dropout(self.positions(self.tgt_embedding(tgt_ids))), memory))
+
+
+class OnlyTheEncoderIsMasked(Transformer):
+    def forward(self, src_ids, tgt_ids):
+        source = (src_ids != self.pad_id).unsqueeze(1).unsqueeze(1)
+        n = tgt_ids.size(1)
+        target = (tgt_ids != self.pad_id)[:, None] & torch.ones(n, n).tril().bool()
+        memory = self.encoder(self.dropout(self.positions(self.src_embedding(src_ids))), source)
+        return self.output(self.decoder(self.dropout(self.positions(self.tgt_embedding(tgt_ids))), memory, target))
+
+
+class BagOfWordsAndProbabilities(Transformer):
+    def encode(self, src_ids):
+        return self.encoder(self.dropout(self.src_embedding(src_ids)), self.source_mask(src_ids))
+
+    def forward(self, src_ids, tgt_ids):
+        return torch.softmax(super().forward(src_ids, tgt_ids), dim=-1)
+
+
+class PadIsZero(Transformer):
+    def source_mask(self, src_ids):
+        return src_ids.bool().unsqueeze(1)
+
+    def target_mask(self, tgt_ids):
+        return (tgt_ids > 0).unsqueeze(1) & causal_mask(tgt_ids.shape[1])
+
+
+def only_matrices(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
+    per_encoder = 4 * d_model**2 + 2 * d_model * d_ff + 4 * d_model
+    per_decoder = 8 * d_model**2 + 2 * d_model * d_ff + 6 * d_model
+    return (
+        table_rows * d_model + encoder_layers * per_encoder + decoder_layers * per_decoder + 2 * d_model * extra_norms
+    )
+
+
+def no_output_projection_and_no_extra_norms(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
+    attention = 3 * d_model * d_model + 3 * d_model
+    network = 2 * d_model * d_ff + d_ff + d_model
+    layers = encoder_layers * (attention + network + 4 * d_model)
+    return table_rows * d_model + layers + decoder_layers * (2 * attention + network + 6 * d_model)
+
+
+def values_before_keys_and_no_decoder(state):
+    result = {}
+    for name, tensor in torch_state(state).items():
+        if name.startswith("decoder"):
+            continue
+        if "in_proj" in name:
+            q, k, v = tensor.chunk(3)
+            tensor = torch.cat([q, v, k])
+        result[name] = tensor
+    return result
+
+
+def transposed_and_coarse(function, ids, vocab_size):
+    rows = []
+    before = function(ids[None])
+    for j in range(len(ids)):
+        other = ids.clone()
+        other[j] += -1 if ids[j] == vocab_size - 1 else 1
+        rows.append(((function(other[None]) - before).abs().amax(dim=-1) > 0.05)[0])
+    return torch.stack(rows)
+
+
+def by_the_last_token(function, ids, vocab_size):
+    before = function(ids.view(1, -1))
+    result = []
+    for j in range(len(ids)):
+        other = torch.cat([ids[:j], torch.tensor([vocab_size - 1]), ids[j + 1 :]])
+        result.append((function(other.view(1, -1)) - before).abs().sum(dim=-1).squeeze(0) > 0)
+    return torch.stack(result, dim=-1)
+
+
+def halved(lengths, kernel, stride):
+    return torch.tensor([n // stride for n in lengths.tolist()])
+
+
+def every_start_and_below_zero(lengths, kernel, stride):
+    return torch.tensor([n - (kernel - 1) for n in lengths.tolist()])
+
+
+@pytest.mark.parametrize(
+    ("exercise", "wrong", "mistakes"),
+    [
+        ("Transformer", OnlyTheEncoderIsMasked, {"ForgetsTheMaskOfTheMemory"}),
+        ("Transformer", PadIsZero, {"TakesZeroForPadding"}),
+        ("Transformer", BagOfWordsAndProbabilities, {"ForgetsPositionsInTheSource", "ReturnsProbabilities"}),
+        ("transformer_parameters", only_matrices, {"forgets_all_biases"}),
+        (
+            "transformer_parameters",
+            no_output_projection_and_no_extra_norms,
+            {"forgets_the_output_projection", "forgets_the_extra_norms"},
+        ),
+        ("torch_state", values_before_keys_and_no_decoder, {"packs_values_before_keys", "forgets_the_decoder"}),
+        ("find_the_leak", transposed_and_coarse, {"transposes_the_matrix", "calls_small_changes_none"}),
+        ("find_the_leak", by_the_last_token, {"replaces_by_the_last_token"}),
+        ("subsampled_lengths", halved, {"divides_by_the_stride"}),
+        ("subsampled_lengths", every_start_and_below_zero, {"forgets_the_stride", "counts_below_zero"}),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_wrong_answer_is_named(exercise, wrong, mistakes):
+    report = grade(all_exercises()[exercise], Subject(wrong))
+    assert set((report.misconception or "").split(" + ")) == mistakes, report
+
+
+def test_three_mistakes_are_described_by_what_was_seen():
+    report = grade(all_exercises()["Transformer"], Subject(NoMasksAtAll))
+    failed = next(check for check in report.checks if check.passed is False)
+    assert report.points == 1 and report.misconception is None
+    assert "comes later" in failed.message
+
+
+def test_other_parameters_get_a_sentence():
+    class WithABias(Transformer):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.output = nn.Linear(self.output.in_features, self.output.out_features)
+
+    report = grade(all_exercises()["Transformer"], Subject(WithABias))
+    assert report.points == 0 and "output.bias" in report.checks[0].message

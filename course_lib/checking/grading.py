@@ -118,6 +118,8 @@ def describe_value(value: Any) -> str:
             return str(round_numbers(value.tolist()))
         return f"a tensor of shape {tuple(value.shape)}"
     if isinstance(value, dict):
+        if len(value) > SMALL:
+            return f"a dict with {len(value)} entries"
         return "(" + describe_case(value) + ")"
     if isinstance(value, list | tuple) and any(isinstance(item, Tensor) for item in value):
         return "[" + ", ".join(describe_value(item) for item in value) + "]"

@@ -54,3 +54,45 @@ class RowNorm:
 
     def __repr__(self) -> str:
         return f"a layer norm of {len(self.gain)} features"
+
+
+@dataclass(frozen=True, eq=False)
+class MixingModel:
+    """ids (batch, time) ↦ (batch, time', features): each feature of output i is a weighted sum over the inputs'
+    vectors.
+    """
+
+    table: Tensor  # (vocab_size, features)
+    weights: Tensor  # (time', time, features)
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        require_batch(ids, len(self.table))
+        return torch.einsum("ijf,bjf->bif", self.weights, self.table[ids])
+
+    def __repr__(self) -> str:
+        return f"a model with {self.weights.shape[0]} outputs for {self.weights.shape[1]} inputs"
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionModel:
+    """ids (batch, time) ↦ (batch, time, features): one attention with this mask, and a residual path."""
+
+    table: Tensor  # (vocab_size, features)
+    mask: Tensor  # (time, time), True where attention is allowed
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        require_batch(ids, len(self.table))
+        x = self.table[ids]  # (batch, time, features)
+        scores = (x @ x.transpose(-2, -1)).masked_fill(~self.mask, -torch.inf)
+        return x + scores.softmax(dim=-1) @ x
+
+    def __repr__(self) -> str:
+        return f"an attention over {len(self.mask)} tokens"
+
+
+def require_batch(ids: Tensor, vocab_size: int) -> None:
+    """Raise unless ids are a batch of token numbers."""
+    if not isinstance(ids, Tensor) or ids.dim() != 2:
+        raise ValueError("The model takes a batch of ids: (batch, time).")
+    if ids.is_floating_point() or ids.min() < 0 or ids.max() >= vocab_size:
+        raise ValueError(f"The model takes whole numbers from 0 to {vocab_size - 1}.")

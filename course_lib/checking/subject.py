@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from .devices import DeviceWatch, tensors_left_behind
 from .expect import Failure, as_shape, is_close
 
-ENGINE_FOLDER = str(Path(__file__).parent)
+COURSE_FOLDER = str(Path(__file__).parent.parent)
 LIBRARY_FOLDERS = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
@@ -227,6 +227,8 @@ def same_input(old: Any, new: Any) -> bool:
         return old.shape == new.shape and torch.equal(torch.nan_to_num(old), torch.nan_to_num(new.detach()))
     if isinstance(old, tuple | list):
         return len(old) == len(new) and all(map(same_input, old, new))
+    if isinstance(old, dict):
+        return old.keys() == new.keys() and all(same_input(old[key], new[key]) for key in old)
     return bool(old == new)
 
 
@@ -261,7 +263,7 @@ def locate(error: BaseException) -> StudentError:
 
 def is_students(filename: str) -> bool:
     """Whether a file is the student's own: a notebook cell or a file outside of the libraries."""
-    return not filename.startswith((ENGINE_FOLDER, *LIBRARY_FOLDERS, "<frozen"))
+    return not filename.startswith((COURSE_FOLDER, *LIBRARY_FOLDERS, "<frozen"))
 
 
 def same_trace(first: Sequence[Event], second: Sequence[Event]) -> bool:

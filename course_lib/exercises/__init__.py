@@ -15,6 +15,7 @@ TOPICS = (
     "multi_head_attention",
     "sublayers",
     "encoder_decoder",
+    "transformer",
 )
 
 
