@@ -95,6 +95,15 @@ class Subject:
                 raise Failure(f"The gradient of the result cannot be computed: {reason}.") from None
         return self._note("gradient", torch.zeros_like(copies[wrt]) if slope is None else slope.detach())
 
+    def effect(self, setting: Any, *args: Any) -> tuple[Any, dict[str, Any]]:
+        """The result, and what the call did to live objects (a model, an optimiser).
+
+        They are made from `setting` (see `settings`) on this side and handed over before the other arguments.
+        """
+        live = setting.make()
+        result, _ = self._run("effect", self.obj, (*live, *args))
+        return self._note("effect", (plain(result), plain(setting.look_at(*live))))
+
     def build(self, *args: Any) -> Built:
         """An instance of the student's class, made with `args`."""
         if not inspect.isclass(self.obj):
