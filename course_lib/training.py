@@ -111,6 +111,10 @@ def accumulate_gradients(model: nn.Module, batches: Sequence[Batch], bos_id: int
     """
     model.zero_grad()
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
+    if total == 0:
+        raise ValueError(
+            f"The targets of all batches are nothing but padding (id {pad_id}): there is nothing to learn."
+        )
     mean_loss = 0.0
     for source, targets in batches:
         logits = model(source, shift_right(targets, bos_id))
@@ -138,6 +142,8 @@ def fit(
     optimizer = torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98))
     losses = []
     for step, (source, targets) in enumerate(batches, start=1):
+        if not (targets != pad_id).any():
+            raise ValueError(f"The targets of batch {step} are nothing but padding (id {pad_id}): leave it out.")
         for group in optimizer.param_groups:
             group["lr"] = rate(step)
         losses.append(train_step(model, optimizer, source, targets, bos_id, pad_id, max_norm))

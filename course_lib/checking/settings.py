@@ -21,10 +21,13 @@ class TinyModel(nn.Module):
 
     def __init__(self, weights: Mapping[str, Tensor]):
         super().__init__()
-        for name, value in weights.items():
-            self.register_parameter(name, nn.Parameter(value.clone()))
+        self.source_table = nn.Parameter(weights["source_table"].clone())
+        self.target_table = nn.Parameter(weights["target_table"].clone())
+        self.output = nn.Parameter(weights["output"].clone())
+        self.output_bias = nn.Parameter(weights["output_bias"].clone())
         self.calls: list[dict[str, Any]] = []
         self.open_graphs = 0  # forward passes that still wait for their backward pass
+        self.steps = 0  # of the optimiser
 
     def forward(self, src_ids: Tensor, tgt_ids: Tensor) -> Tensor:
         """src_ids: (batch, source); tgt_ids: (batch, target). Returns: logits (batch, target, vocab)."""
@@ -40,6 +43,9 @@ class TinyModel(nn.Module):
 
     def close_graph(self, gradient: Tensor) -> None:
         self.open_graphs -= 1
+
+    def count_step(self, *_: Any) -> None:
+        self.steps += 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +79,13 @@ class TinyTraining:
                 parameter.grad = torch.full_like(parameter, self.left_over)
         if self.learning_rate is None:
             return (model,)
-        return model, torch.optim.SGD(model.parameters(), lr=self.learning_rate)
+        optimizer = torch.optim.SGD(model.parameters(), lr=self.learning_rate)
+        optimizer.register_step_post_hook(model.count_step)
+        return model, optimizer
 
     def look_at(self, model: TinyModel, *optimizer: Any) -> dict[str, Any]:
         """The calls, the parameters, and the gradients where no optimiser has used them."""
-        seen: dict[str, Any] = {"calls": model.calls}
+        seen: dict[str, Any] = {"calls": model.calls, "open graphs": model.open_graphs, "steps": model.steps}
         seen["parameters"] = {name: p.detach().clone() for name, p in model.named_parameters()}
         if not optimizer:
             seen["gradients"] = {

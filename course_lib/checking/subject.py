@@ -270,7 +270,9 @@ def same_trace(first: Sequence[Event], second: Sequence[Event]) -> bool:
 
 
 def same_answer(first: Any, second: Any) -> bool:
-    """Equality of plain data, up to rounding."""
+    """Equality of plain data, up to rounding. A tensor with one number counts as the number."""
+    if isinstance(first, Tensor) != isinstance(second, Tensor):
+        first, second = ((x.item() if isinstance(x, Tensor) and x.numel() == 1 else x) for x in (first, second))
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         return same_mask(first, second) if is_mask(first) and is_mask(second) else is_close(first, second)
     if isinstance(first, tuple | list) and isinstance(second, tuple | list):
