@@ -1,7 +1,8 @@
-"""Training: the references on numbers one can check by hand, and wrong answers that must be recognised."""
+"""Training: losses, learning rates and steps of the reference, and wrong answers that must be recognised."""
 
 from __future__ import annotations
 
+import copy
 import math
 
 import pytest
@@ -22,6 +23,12 @@ from course_lib.training import (
     train_step,
     warmup_rate,
 )
+from course_lib.transformer import Transformer
+from course_lib.translation import copy_batches
+
+PAD, BOS = 0, 1
+BATCH = torch.tensor([[3, 4], [5, 2]]), torch.tensor([[4, 3, 2], [5, 2, 0]])
+TARGETS = torch.tensor([[4, 5, 2, 0, 0], [6, 3, 7, 8, 2], [2, 0, 0, 0, 0]])
 
 
 @pytest.fixture(autouse=True)
@@ -29,13 +36,90 @@ def own_progress_file(tmp_path, monkeypatch):
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
 
 
-# --- the references -------------------------------------------------------------------------------------
+def some_logits() -> torch.Tensor:
+    torch.manual_seed(0)
+    return torch.randn(3, 5, 9, dtype=torch.float64, requires_grad=True)
 
 
-def test_shift_right_by_hand():
-    targets = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
-    assert shift_right(targets, 1).tolist() == [[1, 5, 6, 7], [1, 8, 2, 0]]
-    assert targets.tolist() == [[5, 6, 7, 2], [8, 2, 0, 0]]
+def small_model() -> Transformer:
+    torch.manual_seed(0)
+    return Transformer(20, 20, 16, 2, 24, 1).double()
+
+
+def test_shift_right():
+    assert shift_right(TARGETS, BOS).tolist() == [[1, 4, 5, 2, 0], [1, 6, 3, 7, 8], [1, 2, 0, 0, 0]]
+    assert shift_right(TARGETS, BOS).dtype == TARGETS.dtype
+
+
+def test_sequence_loss_is_torchs_cross_entropy():
+    logits = some_logits()
+    loss = sequence_loss(logits, TARGETS, PAD)
+    torch.testing.assert_close(loss, F.cross_entropy(logits.flatten(0, 1), TARGETS.flatten(), ignore_index=PAD))
+    (slope,) = torch.autograd.grad(loss, logits)
+    assert not slope[TARGETS == PAD].any() and slope[TARGETS != PAD].all()
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.6])
+def test_smoothed_loss_is_torchs(epsilon):
+    logits = some_logits()
+    expected = F.cross_entropy(logits.flatten(0, 1), TARGETS.flatten(), ignore_index=PAD, label_smoothing=epsilon)
+    torch.testing.assert_close(smoothed_loss(logits, TARGETS, PAD, epsilon), expected)
+
+
+def test_losses_survive_huge_logits():
+    logits = some_logits() * 1e4
+    assert sequence_loss(logits, TARGETS, PAD).isfinite() and smoothed_loss(logits, TARGETS, PAD, 0.1).isfinite()
+
+
+def test_warmup_rate():
+    assert warmup_rate(1, 512, 4000) == pytest.approx(512**-0.5 * 4000**-1.5)
+    assert warmup_rate(2, 512, 4000) == pytest.approx(2 * warmup_rate(1, 512, 4000))
+    assert warmup_rate(4000, 512, 4000) == pytest.approx(7e-4, rel=0.01)
+    assert warmup_rate(16000, 512, 4000) == pytest.approx(warmup_rate(4000, 512, 4000) / 2)
+
+
+def test_cosine_rate():
+    assert [cosine_rate(step, 20, 0.4, warmup=4) for step in (1, 4, 12)] == pytest.approx([0.1, 0.4, 0.2])
+    assert cosine_rate(20, 20, 0.4, warmup=4) == pytest.approx(0)
+
+
+def test_train_step_lowers_the_loss_and_clips():
+    model = small_model()
+    ((source, targets),) = copy_batches(8, 1, seed=0)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    first = train_step(model, optimizer, source, targets, BOS, PAD, max_norm=0.01)
+    moved = torch.cat([(new - old).flatten() for new, old in zip(model.parameters(), before)])
+    assert moved.norm().item() == pytest.approx(0.01, rel=1e-3)
+    assert isinstance(first, float)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    losses = [train_step(model, optimizer, source, targets, BOS, PAD, max_norm=1.0) for _ in range(10)]
+    assert losses[-1] < losses[0] <= first
+
+
+def test_accumulated_gradients_are_those_of_the_large_batch():
+    model = small_model()
+    ((source, targets),) = copy_batches(9, 1, seed=0, shortest=1)
+    together = copy.deepcopy(model)
+    loss = sequence_loss(together(source, shift_right(targets, BOS)), targets, PAD)
+    loss.backward()
+    parts = [(source[:2], targets[:2]), (source[2:3], targets[2:3]), (source[3:], targets[3:])]
+    for _ in range(2):  # the second time nothing is left of the first
+        assert accumulate_gradients(model, parts, BOS, PAD) == pytest.approx(loss.item())
+        for ours, theirs in zip(model.parameters(), together.parameters()):
+            torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_fit_trains_the_same_way_twice(capsys):
+    def run() -> tuple[list[float], nn.Module]:
+        model = small_model()
+        return fit(model, copy_batches(16, 30, seed=1), lambda step: 3e-3, BOS, PAD, report=print_progress(10)), model
+
+    losses, model = run()
+    assert len(losses) == 30 and losses[-1] < losses[0] < math.log(20) + 1
+    assert losses == run()[0]
+    assert not model.training
+    assert capsys.readouterr().out.splitlines()[0].startswith("step    10   loss")
 
 
 def test_sequence_loss_by_hand():
@@ -43,22 +127,6 @@ def test_sequence_loss_by_hand():
     probabilities = torch.tensor([[[0.25, 0.5, 0.25], [0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]])
     targets = torch.tensor([[2, 0, 1]])
     assert sequence_loss(probabilities.log(), targets, pad_id=1).item() == pytest.approx(1.5 * math.log(2))
-
-
-def random_problem():
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(3, 5, 7, generator=generator, dtype=torch.float64)
-    targets = torch.randint(0, 7, (3, 5), generator=generator)
-    return logits, targets
-
-
-def test_losses_agree_with_torch():
-    logits, targets = random_problem()
-    flat = logits.flatten(0, 1), targets.flatten()
-    torch.testing.assert_close(sequence_loss(logits, targets, 3), F.cross_entropy(*flat, ignore_index=3))
-    for epsilon in (0.0, 0.1, 1.0):
-        want = F.cross_entropy(*flat, ignore_index=3, label_smoothing=epsilon)
-        torch.testing.assert_close(smoothed_loss(logits, targets, 3, epsilon), want)
 
 
 def test_cross_entropy_is_entropy_plus_divergence():
@@ -71,6 +139,13 @@ def test_cross_entropy_is_entropy_plus_divergence():
     assert entropy == pytest.approx(0.8979, abs=1e-4)
     assert divergence == pytest.approx(0.4982, abs=1e-4)
     assert cross_entropy == pytest.approx(entropy + divergence, abs=1e-6)
+
+
+def random_problem():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(3, 5, 7, generator=generator, dtype=torch.float64)
+    targets = torch.randint(0, 7, (3, 5), generator=generator)
+    return logits, targets
 
 
 def test_the_gradient_of_the_loss_is_p_minus_y():
@@ -90,58 +165,6 @@ def test_the_best_prediction_under_smoothing_is_the_soft_target():
 
 def test_a_batch_of_nothing_but_padding_has_no_loss():
     assert sequence_loss(torch.zeros(1, 2, 3), torch.zeros(1, 2, dtype=torch.long), pad_id=0).isnan()
-
-
-def test_warmup_rate_of_the_paper():
-    assert warmup_rate(4000, 512, 4000) == pytest.approx(6.99e-4, rel=1e-3)
-    assert warmup_rate(1, 512, 4000) == pytest.approx(1.747e-7, rel=1e-3)
-    rates = [warmup_rate(step, 512, 4000) for step in range(1, 20_000)]
-    assert max(rates) == rates[3999]
-
-
-def test_cosine_rate():
-    assert cosine_rate(50, 1000, peak=3e-3, warmup=100) == pytest.approx(1.5e-3)
-    assert cosine_rate(100, 1000, peak=3e-3, warmup=100) == pytest.approx(3e-3)
-    assert cosine_rate(550, 1000, peak=3e-3, warmup=100) == pytest.approx(1.5e-3)
-    assert cosine_rate(1000, 1000, peak=3e-3, warmup=100) == pytest.approx(0.0)
-
-
-BATCH = torch.tensor([[3, 4], [5, 2]]), torch.tensor([[4, 3, 2], [5, 2, 0]])
-
-
-def test_train_step_goes_down_and_is_clipped():
-    setting = TinyTraining.random(vocab=6, d_model=3, seed=1, learning_rate=0.5)
-    model, optimizer = setting.make()
-    before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    losses = [train_step(model, optimizer, *BATCH, 1, 0, max_norm=0.01)]
-    moved = sum((p - before[name]).pow(2).sum() for name, p in model.named_parameters()).sqrt().item()
-    assert moved == pytest.approx(0.5 * 0.01, rel=1e-3)
-    losses += [train_step(model, optimizer, *BATCH, 1, 0, max_norm=100.0) for _ in range(20)]
-    assert losses[-1] < losses[0] / 2
-    assert model.training
-
-
-def test_accumulated_gradients_are_those_of_one_batch():
-    sources, targets = BATCH
-    parts = [(sources[:1], targets[:1]), (sources[1:], targets[1:, :2])]
-    whole, small = (TinyTraining.random(vocab=6, d_model=3, seed=1).make()[0] for _ in range(2))
-    loss = sequence_loss(whole(sources, shift_right(targets, 1)), targets, 0)
-    loss.backward()
-    assert accumulate_gradients(small, parts, 1, 0) == pytest.approx(loss.item())
-    for one, other in zip(whole.parameters(), small.parameters()):
-        torch.testing.assert_close(one.grad, other.grad)
-
-
-def test_fit_learns_and_reports(capsys):
-    model = TinyTraining.random(vocab=6, d_model=3, seed=1).make()[0]
-    reported = []
-    losses = fit(model, [BATCH] * 60, lambda step: 0.05, 1, 0, report=lambda step, loss: reported.append((step, loss)))
-    assert losses[-1] < losses[0] / 2
-    assert reported == list(enumerate(losses, start=1))
-    assert not model.training
-    for step in (1, 2):
-        print_progress(2)(step, 1.5)
-    assert capsys.readouterr().out == "step     2   loss 1.500\n"
 
 
 def test_fit_says_which_batch_is_empty():

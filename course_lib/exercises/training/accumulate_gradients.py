@@ -63,9 +63,21 @@ def accumulated(subject, case, batches=None, left_over: float | None = None):
     return subject.effect(setting, own if batches is None else batches, bos_id, pad_id)
 
 
+KEPT: dict = {}  # a diagnosis asks for the right answer a hundred times
+
+
+def rightly_accumulated(case, batches=None, left_over: float | None = None):
+    """The same of the reference."""
+    own = case["batches"] if batches is None else batches
+    key = (case["setting"], *(tensor for batch in own for tensor in batch), left_over)  # told apart as objects
+    if key not in KEPT:
+        KEPT[key] = accumulated(Subject(training.accumulate_gradients), case, batches, left_over)
+    return KEPT[key]
+
+
 def expect_same_gradients(subject, case, batches, left_over: float | None, what: str) -> None:
     _, seen = accumulated(subject, case, batches, left_over)
-    _, wanted = accumulated(Subject(training.accumulate_gradients), case, batches, left_over)
+    _, wanted = rightly_accumulated(case, batches, left_over)
     expect_parameters(seen["parameters"], wanted["parameters"], "the model itself, which should stay as it is")
     zero = not any(value.any() for value in seen["gradients"].values())
     expect(not zero, "No gradient is left in .grad: it is None or 0 everywhere.")
@@ -102,7 +114,7 @@ def accumulation_weighs_targets(subject, case):
 @accumulate_gradients.property("it returns the mean loss over all real targets", points=1)
 def accumulation_returns_the_mean(subject, case):
     got, _ = accumulated(subject, case)
-    want, _ = accumulated(Subject(training.accumulate_gradients), case)
+    want, _ = rightly_accumulated(case)
     number = expect_number(got, "the returned loss")
     expect(
         is_close(torch.tensor(number), torch.tensor(want)),

@@ -62,9 +62,20 @@ def stepped(subject, case, max_norm: float, left_over: float | None = None):
     return subject.effect(setting, source, targets, bos_id, pad_id, max_norm)
 
 
+KEPT: dict = {}  # a diagnosis asks for the right answer a hundred times
+
+
+def rightly_stepped(case, max_norm: float, left_over: float | None = None):
+    """The same of the reference."""
+    key = (*case.values(), max_norm, left_over)  # tensors and settings are told apart as objects
+    if key not in KEPT:
+        KEPT[key] = stepped(Subject(training.train_step), case, max_norm, left_over)
+    return KEPT[key]
+
+
 def expect_same_step(subject, case, max_norm: float, left_over: float | None, what: str) -> None:
     _, seen = stepped(subject, case, max_norm, left_over)
-    _, wanted = stepped(Subject(training.train_step), case, max_norm, left_over)
+    _, wanted = rightly_stepped(case, max_norm, left_over)
     untouched = all(is_close(seen["parameters"][name], value) for name, value in case["setting"].weights.items())
     expect(
         not untouched,
@@ -76,7 +87,7 @@ def expect_same_step(subject, case, max_norm: float, left_over: float | None, wh
 @train_step.property("it returns the loss of the batch before the step", points=1)
 def step_returns_the_loss(subject, case):
     got, _ = stepped(subject, case, HUGE)
-    want, _ = stepped(Subject(training.train_step), case, HUGE)
+    want, _ = rightly_stepped(case, HUGE)
     number = expect_number(got, "the returned loss")
     expect(
         is_close(torch.tensor(number), torch.tensor(want)),
