@@ -13,6 +13,7 @@ from torch import nn
 from course_lib import check
 from course_lib.checking.settings import TinyTraining
 from course_lib.training import (
+    MemoryMeter,
     accumulate_gradients,
     cosine_rate,
     fit,
@@ -177,6 +178,19 @@ def test_accumulate_says_that_there_is_nothing_to_learn():
     model = TinyTraining.random(vocab=6, d_model=3, seed=1).make()[0]
     with pytest.raises(ValueError, match="nothing but padding"):
         accumulate_gradients(model, [(BATCH[0], torch.zeros(2, 3, dtype=torch.long))], 1, 0)
+
+
+def test_memory_meter_counts_what_is_made_inside():
+    before = torch.zeros(1000)
+    with MemoryMeter() as meter:
+        doubled = before * 2
+        assert meter.now == 4000
+        assert doubled.view(10, 100).T.shape == (100, 10) and meter.now == 4000
+        (doubled + 1).sum()
+        assert meter.now == 4000
+    assert meter.peak >= 8000
+    del doubled
+    assert meter.now == 0
 
 
 # --- known mistakes, written as somebody else would write them --------------------------------------------
