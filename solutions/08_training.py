@@ -54,7 +54,7 @@ FAST = os.environ.get("COURSE_FAST") == "1"  # for testing the notebook: the sam
 
 # %%
 words = ["a", "am", "i", "thanks", "student", "<eos>"]
-torch.manual_seed(4)
+torch.manual_seed(2)
 output_layer = nn.Linear(8, len(words))  # d_model = 8
 h = torch.randn(8)  # stands for the decoder's vector after reading "merci"
 p = output_layer(h).softmax(dim=-1).detach()  # (6,)
@@ -80,7 +80,7 @@ plt.show()
 q = torch.tensor([0.6, 0.3, 0.1])
 p = torch.tensor([0.2, 0.3, 0.5])
 print("p - q:      ", [round(value, 2) for value in (p - q).tolist()])
-print("added up:   ", round((p - q).sum().item(), 6))
+print("added up:   ", f"{(p - q).sum().abs():.4f}")
 
 # %% [markdown]
 # The differences add up to 0, and they always do: both distributions add up to 1. What is used is the
@@ -89,8 +89,8 @@ print("added up:   ", round((p - q).sum().item(), 6))
 # $$\operatorname{CE}(q, p) = -\sum_v q_v \log p_v = \underbrace{-\sum_v q_v \log q_v}_{H(q)}
 # + \underbrace{\sum_v q_v \log \frac{q_v}{p_v}}_{\operatorname{KL}(q\,\|\,p)}$$
 #
-# The entropy $H(q)$ is the surprise that nobody can avoid. The Kullback–Leibler divergence is what the wrong belief adds
-# to it; it is 0 only if $p = q$. The model can change the second part alone, so both have the same gradient.
+# The entropy $H(q)$ is the surprise that nobody can avoid. The Kullback–Leibler divergence is what the wrong belief
+# adds to it; it is 0 only if $p = q$. The model can change the second part alone, so both have the same gradient.
 
 # %%
 cross_entropy = -(q * p.log()).sum()
@@ -121,7 +121,7 @@ print("gradient      ", [round(value, 4) for value in logits.grad.tolist()])
 print("p - y         ", [round(value, 4) for value in (p - y).tolist()])
 again = F.cross_entropy(logits.detach().log_softmax(dim=-1), target)
 print(
-    "given log p   ", f"{again:.4f}   (a log-softmax of a log-softmax changes nothing: logits or log p, both will do)"
+    "given log p   ", f"{again:.4f}   (a log-softmax of a log-softmax changes nothing: logits and log p both will do)"
 )
 
 # %% [markdown]
@@ -134,8 +134,8 @@ print(
 # $$\mathcal{L} = -\sum_{t=1}^{T} \log P(y_t \mid x, y_{<t})$$
 #
 # We divide by $T$ to have a number that does not depend on the length. With 6 words a model that knows nothing has a
-# loss of about $\ln 6 = 1.79$. (A real vocabulary has 30 000 to 50 000 entries, and $\ln 50\,000 = 10.8$. The translator
-# below has a few hundred.)
+# loss of about $\ln 6 = 1.79$. (A real vocabulary has 30 000 to 50 000 entries, and $\ln 50\,000 = 10.8$. The
+# translator below has a few hundred.)
 #
 # To see the gradient at work there is no Transformer needed: take the 5 × 6 logits themselves as the thing to be
 # learned, and go down the gradient 40 times.
@@ -259,9 +259,10 @@ plt.show()
 # means that the model sees what it should predict.** Training on random targets is a quick test for it, and you can do
 # it with any model.
 #
-# The same shift trains a language model, which has no source at all: the target is the text itself, one place further.
-# Long texts (a well-known one, *enwik8*, has $10^8$ characters) are not cut into sentences. A batch is made of pieces
-# that begin at random places:
+# The same shift trains a language model, which has no source at all: the target is the text itself, one place
+# further. Long texts (a well-known one, *enwik8*, has $10^8$ characters; where a text says "108 characters" or "t2
+# numbers", it has lost its superscripts) are not cut into sentences. A batch is made of pieces that begin at random
+# places:
 
 # %%
 text = "to be or not to be that is the question "
@@ -288,9 +289,8 @@ for padding in (0, 1, 3, 9):
     wide = F.pad(logits, (0, 0, 0, padding))  # (1, 3 + padding, 6)
     losses = F.cross_entropy(wide[0], F.pad(targets, (0, padding))[0], reduction="none")
     losses[3:] = 0.0
-    print(
-        f"{padding} columns of padding:   mean over everything {losses.mean():.4f}   over the real ones {losses[:3].mean():.4f}"
-    )
+    everything, real = losses.mean(), losses[:3].mean()
+    print(f"{padding} columns of padding:   mean over everything {everything:.4f}   over the real ones {real:.4f}")
 
 # %% [markdown]
 # Every *real* target counts the same, in the whole batch. With $n$ of them,
@@ -298,8 +298,8 @@ for padding in (0, 1, 3, 9):
 # $$\mathcal{L} = -\frac{1}{n} \sum_{\substack{b,\,t\\ \text{target}_{b,t} \ne \text{PAD}}}
 # \log\, \operatorname{softmax}(\text{logits}_{b,t})_{\text{target}_{b,t}}$$
 #
-# Write it from its parts, or with `F.cross_entropy`. Two things are easily got wrong there: the vocabulary has to be the
-# second axis (or all positions flattened into one), and the argument that leaves padding out is called
+# Write it from its parts, or with `F.cross_entropy`. Two things are easily got wrong there: the vocabulary has to be
+# the second axis (or all positions flattened into one), and the argument that leaves padding out is called
 # `ignore_index`. (You can find it as `ignore_idx` in print. Python answers with a `TypeError`.)
 
 
@@ -334,8 +334,8 @@ reference.sequence_loss(logits, targets, pad_id=6).backward()
 figure, axes = plt.subplots(1, 2, figsize=(9, 3))
 for ax, gradient, row in zip(axes, logits.grad, targets):
     show_matrix(
-        gradient, "gradient of the loss", rows="position and target", columns="word",
-        row_names=[with_pad[i] for i in row.tolist()], column_names=with_pad, diverging=True, limits=(-0.15, 0.15), ax=ax,
+        gradient, "gradient of the loss", rows="position and target", columns="word", diverging=True,
+        row_names=[with_pad[i] for i in row.tolist()], column_names=with_pad, limits=(-0.15, 0.15), ax=ax,
     )  # fmt: skip
 plt.show()
 
@@ -461,10 +461,8 @@ measured = {}
 for epsilon in (0.0, 0.1):
     certainty, right = certainty_and_truth(train_backwards(epsilon, steps=20 if FAST else 150))
     measured[epsilon] = certainty.mean().item(), right.mean().item()
-    error = calibration_error(certainty, right)
-    print(
-        f"ε = {epsilon}:  certainty {certainty.mean():.3f}   right {right.mean():.3f}   calibration error {error:.3f}"
-    )
+    shares = f"certainty {certainty.mean():.3f}   right {right.mean():.3f}"
+    print(f"ε = {epsilon}:  {shares}   calibration error {calibration_error(certainty, right):.3f}")
 
 figure, ax = plt.subplots(figsize=(5, 2.8))
 for offset, (name, index) in zip((-0.18, 0.18), (("mean certainty", 0), ("share that is right", 1))):
@@ -477,11 +475,12 @@ ax.legend(ncols=2, loc="upper center", fontsize=8)
 plt.show()
 
 # %% [markdown]
-# Label smoothing made it *worse*: the model is right far more often than it believes. That is no wonder, since it
-# was told to stay below certainty. The same was measured with a larger run, the translator at the end of this
-# notebook: a calibration error of 0.027 without and 0.148 with smoothing, and 2 to 4 of 100 sentences fewer were
-# exactly right. Where models are overconfident (large ones, trained for long on noisy data) smoothing has been found to
-# help. At our scale it does not, and we train without it. What one reads about a method is worth measuring.
+# Label smoothing made the calibration *worse*: the model is right far more often than it believes. That is no wonder,
+# since it was told to stay below certainty. It is right about as often as the other one. A larger run with a
+# translator like the one below gave the same picture: a calibration error of 0.027 without and 0.148 with smoothing,
+# and of 100 sentences 2 to 4 fewer were exactly right. Where models are overconfident (large ones, trained for long
+# on noisy data) smoothing has been found to help. At our scale it does not, and we train without it. What one reads
+# about a method is worth measuring.
 
 # %% [markdown]
 # ## The learning rate
@@ -518,9 +517,8 @@ figure, ax = plt.subplots(figsize=(7.5, 3.1))
 for (d_model, warmup), style in zip(((512, 4000), (512, 8000), (256, 4000)), ("-", "--", ":")):
     rates = [1e4 * reference.warmup_rate(step, d_model, warmup) for step in steps]
     ax.plot(steps, rates, style, label=f"d_model {d_model}, warmup {warmup}")
-    print(
-        f"d_model {d_model}, warmup {warmup}: top {max(rates):.2f} · 10⁻⁴ at step {steps[rates.index(max(rates))] + 9}"
-    )
+    top = 1e4 * reference.warmup_rate(warmup, d_model, warmup)
+    print(f"d_model {d_model}, warmup {warmup}: the top, at step {warmup}, is {top:.2f} · 10⁻⁴")
 ax.set(title="The paper's learning rate", xlabel="step", ylabel="rate · 10⁴")
 ax.legend()
 plt.show()
@@ -607,8 +605,9 @@ def train_step(
 check(train_step)
 
 # %% [markdown]
-# The gradient's length over a short training shows what clipping does. In the first steps it is far above 1, later
-# it is mostly below, with a peak now and then.
+# How long are gradients? Here is their length in the first steps of a small model that learns to copy. Everything above
+# the dashed line is shortened to it. Early in training that is most of the steps, so with `max_norm=1.0` clipping is no
+# rare emergency here: it bounds the length of every step.
 
 # %%
 torch.manual_seed(0)
@@ -621,9 +620,9 @@ for source, targets in translation.copy_batches(64, 20 if FAST else 120, seed=1,
     lengths.append(nn.utils.clip_grad_norm_(model.parameters(), 1.0).item())  # it returns the length before clipping
     optimizer.step()
 figure, ax = plt.subplots(figsize=(7, 2.7))
-ax.semilogy(range(1, len(lengths) + 1), lengths, label="length of the gradient")
+ax.plot(range(1, len(lengths) + 1), lengths, label="length of the gradient")
 ax.axhline(1.0, color=COLOURS[1], linestyle="--", label="max_norm")
-ax.set(title="Learning to copy: the gradient before clipping", xlabel="step", ylabel="length")
+ax.set(title="Learning to copy: the gradient before clipping", xlabel="step", ylabel="length", ylim=(0, None))
 ax.legend()
 plt.show()
 
@@ -634,9 +633,9 @@ plt.show()
 # backward pass needs them. The largest of them are the attention weights: for each sentence and each head a matrix of
 # $t \times t$ numbers.
 #
-# **Spot the mistake.** A text on Transformers reckons: "For t = 1000 in 32 bits, a batch of 16 such matrices takes about
-# 250 MB. Since each self-attention needs at least four of them (before and after the softmax, and the gradients of
-# both), 12 GB are enough for 12 layers at most." Recompute it before you run the cell.
+# **Spot the mistake.** A text on Transformers reckons: "For t = 1000 in 32 bits, a batch of 16 such matrices takes
+# about 250 MB. Since each self-attention needs at least four of them (before and after the softmax, and the gradients
+# of both), 12 GB are enough for 12 layers at most." Recompute it before you run the cell.
 
 # %%
 one = 16 * 1000**2 * 4  # matrices · t² · bytes of a float32
@@ -645,9 +644,9 @@ print(f"four copies of each:    {4 * one / 1e6:.0f} MB")
 print(f"layers in 12 GB:        {12e9 / (4 * one):.1f}")
 
 # %% [markdown]
-# The 250 MB already contain the four copies, and the text counts them twice. 46 layers would fit (with one head; with
-# 4 heads it is 12 after all). What does not change: the memory grows with $t^2$. Twice the length, four times the
-# memory.
+# The 250 MB already contain the four copies, and the text counts them twice. 46 layers would fit. (With one
+# head, that is. With 4 heads there are four times as many matrices, and 11.7 layers fit.) What does not change: the
+# memory grows with $t^2$. Twice the length, four times the memory.
 #
 # Three tricks save memory: half precision, gradient accumulation and checkpointing. To see what they do we measure:
 # inside of `with reference.MemoryMeter() as meter:` all bytes of all new tensors are counted.
@@ -675,11 +674,8 @@ for dtype in (torch.float32, torch.bfloat16):
 token_losses = torch.full((30_000,), 2.3)  # 30 000 targets, each with a loss of 2.3
 print("sum of the losses, float32:  ", token_losses.sum().item())
 print("sum of the losses, float16:  ", token_losses.half().sum().item(), "  (the largest number is 65 504)")
-print(
-    "1 + 0.0004, float16:         ",
-    (torch.tensor(1.0).half() + torch.tensor(0.0004).half()).item(),
-    "  a small step: lost",
-)
+one_and_a_bit = torch.tensor(1.0).half() + torch.tensor(0.0004).half()
+print("1 + 0.0004, float16:         ", one_and_a_bit.item(), "  a small step: lost")
 print("a gradient of 1e-8, float16: ", torch.tensor(1e-8).half().item(), "  and this is why losses are scaled up")
 print("a gradient of 1e-8, bfloat16:", torch.tensor(1e-8).bfloat16().item())
 
@@ -715,13 +711,12 @@ large = model.output.weight.grad.clone()
 model.zero_grad()
 for batch in small_batches:
     loss_of(*batch).backward()
-print(
-    f"summed over 8 batches, the gradient is {(model.output.weight.grad / large).median():.3f} times that of one batch"
-)
+factor = (model.output.weight.grad / large).median()
+print(f"summed over 8 batches, the gradient is {factor:.3f} times that of one batch")
 
 # %% [markdown]
-# Eight times too long, because each loss is a *mean*. The mean of the large batch is not the sum of the small means. Here
-# we could divide by 8, since all sentences have 12 symbols. In general the batches have different numbers of real
+# Eight times too long, because each loss is a *mean*. The mean of the large batch is not the sum of the small means.
+# Here we could divide by 8, since all sentences are equally long. In general the batches have different numbers of real
 # targets, and each real target should count the same. A batch with $n_i$ of them gets the weight
 #
 # $$w_i = \frac{n_i}{\sum_j n_j} \qquad\qquad \nabla\mathcal{L} = \sum_i w_i\, \nabla\mathcal{L}_i$$
@@ -806,17 +801,15 @@ print(f"memory at most: {kept_peak / 1e6:.1f} MB with everything kept, {recomput
 # %%
 data = grammar.make_data()
 for pair in data.train[:4]:
-    print(f"{' '.join(pair.english):62} {grammar.spell(pair.french)}")
-print(f"\n{len(data.train):,} sentences for training, {len(data.test):,} for testing, and {len(data.unseen):,} more "
-      "for testing\nwith adjective–noun pairs that never occur in the training sentences")  # fmt: skip
+    print(f"{' '.join(pair.english):73} {grammar.spell(pair.french)}")
+print(f"\n{len(data.train):,} sentences for training, {len(data.test):,} for testing,")
+print(f"and {len(data.unseen):,} more for testing with adjective–noun pairs that never occur in the training sentences")
 english, french = translation.english_vocabulary(), translation.french_vocabulary()
-print(
-    f"{len(english)} English and {len(french)} French words, with PAD = {translation.PAD}, BOS = {translation.BOS}, EOS = {translation.EOS}"
-)
+print(f"{len(english)} English and {len(french)} French words, PAD, BOS and EOS (ids 0, 1 and 2) among them")
 
 # %% [markdown]
-# How long shall we train? A **step** is one batch; an **epoch** is once through all the data. We draw 1000 batches of 64
-# sentences at random, which is a little more than one epoch. So the model sees most sentences once or not at all:
+# How long shall we train? A **step** is one batch; an **epoch** is once through all the data. We draw 1000 batches of
+# 64 sentences at random, which is a little more than one epoch. So the model sees most sentences once or not at all:
 # it has no chance to learn them by heart.
 
 # %%
@@ -827,9 +820,8 @@ source, targets = translation.encode_pairs(data.train)
 torch.manual_seed(1)
 model = translation.new_translator()
 untrained = translation.new_translator().eval()
-print(
-    f"source {tuple(source.shape)}, targets {tuple(targets.shape)}, {sum(p.numel() for p in model.parameters()):,} parameters"
-)
+print(f"source {tuple(source.shape)}, targets {tuple(targets.shape)}")
+print(f"{sum(p.numel() for p in model.parameters()):,} parameters")
 
 
 # %% [markdown]
@@ -876,14 +868,14 @@ losses = reference.fit(
 )
 
 # %% [markdown]
-# The first loss is about $\ln V$, that of pure guessing. Then come a few plateaus: first the model learns which words are
-# frequent, then the order of the sentence, and only when it has found out *where to look* does the loss fall by
-# orders of magnitude.
+# The first loss is that of a model that guesses, about $\ln 405 = 6.0$. While the learning rate is still warming up
+# it falls slowly. Then it falls by orders of magnitude (mind the scale), and at the end, with a learning rate near 0,
+# it comes to rest.
 #
 # The loss is measured with teacher forcing. The real test is without it: the model writes by itself, on sentences
-# that it has never seen. Two scores: the share of sentences that are **exactly** right, and **BLEU**, which counts common
-# pieces of one to four words and is 100 for perfect ones (notebook 9 builds it). For comparison, each English word
-# replaced by the French word that it most often goes with, in the English order.
+# that it has never seen. Two scores: the share of sentences that are **exactly** right, and **BLEU**, which counts
+# common pieces of one to four words and is 100 for perfect ones (notebook 9 builds it). For comparison, each English
+# word replaced by the French word that it most often goes with, in the English order.
 
 # %%
 dictionary: dict[str, dict[str, int]] = {}
@@ -908,8 +900,8 @@ for name, pairs in (("new sentences:          ", test), ("unseen adjective + nou
     print(f"{name} {100 * exact:5.1f} % exact   BLEU {common:5.1f}")
 
 # %% [markdown]
-# The second line of the model's scores is the interesting one: it has never read "the *former* owl" or the like,
-# and yet it puts the adjective in its place and in its form. It has learned the rule and not the phrases.
+# The last line is the interesting one. Each of these sentences has an adjective beside a noun with which it never
+# stood in training, and yet the model puts it into its place and its form. It has learned rules and not phrases.
 #
 # Try sentences of your own (the words have to be among `english.words`):
 
@@ -971,9 +963,7 @@ layers = [share_right(layer[rows, french_places].argmax(dim=-1)) for layer in we
 best_layer = max(range(len(layers)), key=lambda i: layers[i])
 later = weights[best_layer][rows, french_places + 1].argmax(dim=-1)
 for i, right in enumerate(layers):
-    print(
-        f"layer {i}: looks at the right English word for {100 * right:.1f} % of {len(links)} nouns, adjectives and verbs"
-    )
+    print(f"layer {i}: looks at the right word for {100 * right:.1f} % of {len(links)} nouns, adjectives and verbs")
 print(f"the diagonal (same place in both):           {100 * share_right(french_places):.1f} %")
 print(f"layer {best_layer}, read one step too late:              {100 * share_right(later):.1f} %")
 
@@ -999,8 +989,9 @@ ax.legend(loc="upper right", fontsize=8)
 plt.show()
 
 # %% [markdown]
-# Where French turns the order around, the bright squares leave the diagonal. The little words are interesting as
-# well: to choose between *le*, *la* and *les* the decoder looks ahead, at the noun.
+# Where French turns the order around, the bright squares leave the diagonal. The little words are less clear-cut: to
+# write *le* the decoder looks at *the* and at the word behind it. That word can tell it about the noun's gender, since
+# the encoder has let all the words look at each other before.
 #
 # Do not read too much into such pictures. A layer's mean over heads happens to align well here, another seed
 # gives another best head, and what a head looks at is not all that the model knows.
@@ -1030,26 +1021,25 @@ for name, start, peak in (
     ("from nothing", translation.new_translator(), 3e-3),
 ):
     batches = translation.random_batches(few_source, few_targets, BATCH, fine_steps, seed=2)
-    reference.fit(start, batches, lambda step: reference.cosine_rate(step, fine_steps, peak, 5), translation.BOS, 0)
+    reference.fit(start, batches, lambda step, top=peak: reference.cosine_rate(step, fine_steps, top, 5), 1, 0)
     exact, common = translation.translation_quality(start, exam)
-    print(
-        f"{name:13} {100 * exact:5.1f} % exact   BLEU {common:5.1f}   {translation.translate(start, sentences[:1])[0]}"
-    )
+    example = translation.translate(start, sentences[:1])[0]
+    print(f"{name:13} {100 * exact:5.1f} % exact   BLEU {common:5.1f}   {example}")
 
 # %% [markdown]
 # BERT and GPT are the same idea on a large scale: pre-trained on text alone, by guessing hidden or next words, then
 # fine-tuned. The notebooks of the next part do both.
 #
-# **In your own words** (2 points, marked by hand). A friend trains a Transformer to translate. After 300 steps the loss is
-# 0.002, but what the model writes is nonsense. Which mistake do you suspect, why is the loss so low nevertheless, and
-# which experiment would confirm it?
+# **In your own words** (2 points, marked by hand). A friend trains a Transformer to translate. After 300 steps the
+# loss is 0.002, but what the model writes is nonsense. Which mistake do you suspect, why is the loss so low
+# nevertheless, and which experiment would confirm it?
 
 # %% answer too_good_to_be_true 2 [markdown]
 # ### BEGIN SOLUTION
-# The decoder probably sees the token that it is asked for: the targets were given to it unshifted (or the causal mask is
-# missing). Then copying the input gives a loss near 0. When the model writes by itself there is nothing to copy, and
-# it has learned nothing else. Experiment: train on random targets. The loss of an honest model cannot fall below ln V; if
-# it does, there is a leak. (Or: change one target and see whether the logits at that position change.)
+# The decoder probably sees the token that it is asked for: the targets were given to it unshifted (or the causal mask
+# is missing). Then copying the input gives a loss near 0. When the model writes by itself there is nothing to copy, and
+# it has learned nothing else. Experiment: train on random targets. The loss of an honest model cannot fall below
+# ln V; if it does, there is a leak. (Or: change one target and see whether the logits at that position change.)
 # ### END SOLUTION
 
 # %% [markdown]
@@ -1066,8 +1056,8 @@ for name, start, peak in (
 # ### To read on
 #
 # - Vaswani et al., *Attention Is All You Need* (2017), section 5: how the first Transformer was trained.
-# - Szegedy et al., *Rethinking the Inception Architecture* (2016): label smoothing. Müller, Kornblith and Hinton, *When Does
-#   Label Smoothing Help?* (2019).
+# - Szegedy et al., *Rethinking the Inception Architecture* (2016): label smoothing. Müller, Kornblith and Hinton, *When
+#   Does Label Smoothing Help?* (2019).
 # - Papineni et al., *BLEU: a Method for Automatic Evaluation of Machine Translation* (2002).
 # - Xiong et al., *On Layer Normalization in the Transformer Architecture* (2020): why post-norm needs the warm-up.
 # - Chen et al., *Training Deep Nets with Sublinear Memory Cost* (2016): checkpointing. Micikevicius et al., *Mixed
