@@ -55,7 +55,7 @@ Hidden(
     points=2,
     cases=[
         {
-            "setting": TinyTraining.random(vocab=7, d_model=3, seed=110, learning_rate=0.3),
+            "model": TinyTraining.random(vocab=7, d_model=3, seed=110, learning_rate=0.3),
             "source": torch.tensor([[6, 5, 4, 2], [3, 4, 2, 0]]),
             "targets": torch.tensor([[5, 6, 2], [4, 2, 0]]),
             "bos_id": 1,
@@ -63,7 +63,7 @@ Hidden(
             "max_norm": 0.15,
         },
         {
-            "setting": TinyTraining.random(vocab=10, d_model=2, seed=120, learning_rate=0.1),
+            "model": TinyTraining.random(vocab=10, d_model=2, seed=120, learning_rate=0.1),
             "source": torch.tensor([[3, 5], [8, 6], [7, 2], [6, 2]]),
             "targets": torch.tensor([[5, 0, 7, 2, 9], [4, 4, 2, 9, 9], [2, 9, 9, 9, 9], [8, 0, 0, 3, 2]]),
             "bos_id": 1,
@@ -78,7 +78,7 @@ Hidden(
     points=2,
     cases=[
         {
-            "setting": TinyTraining.random(vocab=6, d_model=4, seed=130),
+            "model": TinyTraining.random(vocab=6, d_model=4, seed=130),
             "batches": [
                 (torch.tensor([[3], [5]]), torch.tensor([[4, 3, 5, 2], [2, 0, 0, 0]])),
                 (torch.tensor([[4, 4]]), torch.tensor([[5, 2, 0]])),
@@ -87,7 +87,7 @@ Hidden(
             "pad_id": 0,
         },
         {
-            "setting": TinyTraining.random(vocab=9, d_model=2, seed=140),
+            "model": TinyTraining.random(vocab=9, d_model=2, seed=140),
             "batches": [
                 (torch.tensor([[4, 6, 2]]), torch.tensor([[7, 2]])),
                 (torch.tensor([[7, 2], [5, 2], [4, 2]]), torch.tensor([[2, 8, 8], [6, 0, 2], [4, 2, 8]])),

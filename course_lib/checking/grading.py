@@ -119,7 +119,7 @@ def describe_value(value: Any) -> str:
         return f"a tensor of shape {tuple(value.shape)}"
     if isinstance(value, dict):
         return "(" + describe_case(value) + ")"
-    if isinstance(value, list | tuple) and any(isinstance(item, Tensor) for item in value):
+    if isinstance(value, list | tuple) and any(isinstance(item, Tensor | list | tuple) for item in value):
         return "[" + ", ".join(describe_value(item) for item in value) + "]"
     return repr(value)
 

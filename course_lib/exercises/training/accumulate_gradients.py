@@ -22,7 +22,7 @@ accumulate_gradients = Exercise(
     training.accumulate_gradients,
     cases=[
         {
-            "setting": TinyTraining.random(vocab=5, d_model=2, seed=60),
+            "model": TinyTraining.random(vocab=5, d_model=2, seed=60),
             "batches": [
                 (torch.tensor([[3, 4]]), torch.tensor([[4, 3, 2]])),
                 (torch.tensor([[4]]), torch.tensor([[2, 0]])),
@@ -31,7 +31,7 @@ accumulate_gradients = Exercise(
             "pad_id": 0,
         },
         {
-            "setting": TinyTraining.random(vocab=8, d_model=3, seed=70),
+            "model": TinyTraining.random(vocab=8, d_model=3, seed=70),
             "batches": [
                 (torch.tensor([[6, 5, 7, 4], [4, 2, 3, 3]]), torch.tensor([[7, 0, 7, 5, 2], [5, 4, 2, 3, 3]])),
                 (torch.tensor([[7, 2], [5, 2], [4, 2]]), torch.tensor([[2, 3], [6, 2], [2, 3]])),
@@ -69,7 +69,7 @@ KEPT: dict = {}  # a diagnosis asks for the right answer a hundred times
 def rightly_accumulated(case, batches=None, left_over: float | None = None):
     """The same of the reference."""
     own = case["batches"] if batches is None else batches
-    key = (case["setting"], *(tensor for batch in own for tensor in batch), left_over)  # told apart as objects
+    key = (case["model"], *(tensor for batch in own for tensor in batch), left_over)  # told apart as objects
     if key not in KEPT:
         KEPT[key] = accumulated(Subject(training.accumulate_gradients), case, batches, left_over)
     return KEPT[key]
@@ -477,6 +477,35 @@ def returns_the_sum_of_means(model, batches, bos_id, pad_id):
         share = int((targets != pad_id).sum()) / total
         loss = training.sequence_loss(logits, targets, pad_id)
         (loss * share).backward()
+        mean_loss += loss.item()
+    return mean_loss
+
+
+@accumulate_gradients.misconception
+def forgets_backward(model, batches, bos_id, pad_id):
+    """There is no backward(): nothing is left in .grad."""
+    model.zero_grad()
+    total = sum(int((targets != pad_id).sum()) for _, targets in batches)
+    mean_loss = 0.0
+    for source, targets in batches:
+        logits = model(source, training.shift_right(targets, bos_id))
+        share = int((targets != pad_id).sum()) / total
+        loss = training.sequence_loss(logits, targets, pad_id) * share
+        mean_loss += loss.item()
+    return mean_loss
+
+
+@accumulate_gradients.misconception
+def accumulates_padding(model, batches, bos_id, pad_id):
+    """Your loss counts padding. Only real targets count, in the loss as in the weights."""
+    model.zero_grad()
+    total = sum(int((targets != pad_id).sum()) for _, targets in batches)
+    mean_loss = 0.0
+    for source, targets in batches:
+        logits = model(source, training.shift_right(targets, bos_id))
+        share = int((targets != pad_id).sum()) / total
+        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten()) * share
+        loss.backward()
         mean_loss += loss.item()
     return mean_loss
 

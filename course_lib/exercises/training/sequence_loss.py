@@ -438,6 +438,38 @@ def adds_a_little_before_the_logarithm(logits, targets, pad_id):
     return losses[real].mean()
 
 
+@sequence_loss.misconception
+def counts_padding_above_only(logits, targets, pad_id):
+    """You divide by the number of real targets, but the sum above it still contains the padding. Leave it out of
+    both."""
+    log_probabilities = logits.log_softmax(dim=-1)
+    chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1))
+    losses = -chosen.squeeze(-1)
+    real = targets != pad_id
+    return losses.sum() / real.sum()
+
+
+@sequence_loss.misconception
+def divides_by_the_length_of_time(logits, targets, pad_id):
+    """You divide by the length of the time axis, so the loss grows with the number of sentences. Divide by the number
+    of real targets."""
+    log_probabilities = logits.log_softmax(dim=-1)
+    chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1))
+    losses = -chosen.squeeze(-1)
+    real = targets != pad_id
+    return losses[real].sum() / targets.shape[1]
+
+
+@sequence_loss.misconception
+def asks_yes_or_no_for_each_word(logits, targets, pad_id):
+    """This is a binary cross-entropy: a yes or no for each word by itself. The words of a position compete for one
+    total of 1, so there is one softmax and one -log p."""
+    chosen = F.one_hot(targets, logits.shape[-1]).to(logits.dtype)
+    losses = F.binary_cross_entropy_with_logits(logits, chosen, reduction="none").sum(dim=-1)
+    real = targets != pad_id
+    return losses[real].mean()
+
+
 # Last, so that in a pair the coarser mistake is told first.
 @sequence_loss.misconception
 def logarithm_of_a_softmax(logits, targets, pad_id):

@@ -208,6 +208,21 @@ def one_column_of_the_wrong_shape(targets, bos_id):
     return torch.cat([first, targets[:, :-1]], dim=1)
 
 
+@shift_right.misconception
+def one_bos_for_the_whole_batch(targets, bos_id):
+    """There is one BOS for the whole batch, and it fits only a batch of one sentence. Every row needs its own: the
+    column is (batch, 1)."""
+    first = torch.full_like(targets[:1, :1], bos_id)
+    return torch.cat([first, targets[:, :-1]], dim=1)
+
+
+@shift_right.misconception
+def puts_bos_on_top(targets, bos_id):
+    """You put BOS above the batch instead of in front of each row. The two parts are joined along time, axis 1."""
+    first = torch.full_like(targets[:, :1], bos_id)
+    return torch.cat([first, targets[:, :-1]], dim=0)
+
+
 @shift_right.alternative
 def by_padding(targets, bos_id):
     return F.pad(targets, (1, 0), value=bos_id)[:, :-1]

@@ -394,6 +394,29 @@ def logarithm_after_the_softmax(logits, targets, pad_id, epsilon):
     return losses[real].mean()
 
 
+@smoothed_loss.misconception
+def divides_by_the_sentences(logits, targets, pad_id, epsilon):
+    """You divide the sum by the number of sentences. Divide by the number of real targets."""
+    log_probabilities = logits.log_softmax(dim=-1)
+    chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
+    average = log_probabilities.mean(dim=-1)
+    losses = -(1 - epsilon) * chosen - epsilon * average
+    real = targets != pad_id
+    return losses[real].sum() / len(targets)
+
+
+@smoothed_loss.misconception
+def averages_sentences_first(logits, targets, pad_id, epsilon):
+    """You take the mean of each sentence first and then the mean of the sentences: a word in a short sentence counts
+    for more than one in a long sentence. Every real target counts the same."""
+    log_probabilities = logits.log_softmax(dim=-1)
+    chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
+    average = log_probabilities.mean(dim=-1)
+    losses = -(1 - epsilon) * chosen - epsilon * average
+    real = targets != pad_id
+    return ((losses * real).sum(dim=1) / real.sum(dim=1)).mean()
+
+
 @smoothed_loss.alternative
 def with_label_smoothing(logits, targets, pad_id, epsilon):
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=pad_id, label_smoothing=epsilon)

@@ -23,7 +23,7 @@ train_step = Exercise(
     training.train_step,
     cases=[
         {
-            "setting": TinyTraining.random(vocab=5, d_model=2, seed=40, learning_rate=0.5),
+            "model": TinyTraining.random(vocab=5, d_model=2, seed=40, learning_rate=0.5),
             "source": torch.tensor([[3, 4]]),
             "targets": torch.tensor([[4, 2, 0]]),
             "bos_id": 1,
@@ -31,7 +31,7 @@ train_step = Exercise(
             "max_norm": 0.2,
         },
         {
-            "setting": TinyTraining.random(vocab=9, d_model=4, seed=50, learning_rate=0.25),
+            "model": TinyTraining.random(vocab=9, d_model=4, seed=50, learning_rate=0.25),
             "source": torch.tensor([[6, 5, 7, 4], [4, 8, 2, 3], [7, 7, 2, 3]]),
             "targets": torch.tensor([[8, 0, 7, 5, 2], [5, 2, 3, 3, 3], [4, 6, 2, 3, 3]]),
             "bos_id": 1,
@@ -76,7 +76,7 @@ def rightly_stepped(case, max_norm: float, left_over: float | None = None):
 def expect_same_step(subject, case, max_norm: float, left_over: float | None, what: str) -> None:
     _, seen = stepped(subject, case, max_norm, left_over)
     _, wanted = rightly_stepped(case, max_norm, left_over)
-    untouched = all(is_close(seen["parameters"][name], value) for name, value in case["setting"].weights.items())
+    untouched = all(is_close(seen["parameters"][name], value) for name, value in case["model"].weights.items())
     expect(
         not untouched,
         "The parameters are what they were before: the optimizer never made a step, or its gradients were 0.",
@@ -438,6 +438,48 @@ def steps_without_backward(model, optimizer, source, targets, bos_id, pad_id, ma
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
     loss = training.sequence_loss(logits, targets, pad_id)
+    optimizer.step()
+    return loss.item()
+
+
+@train_step.misconception
+def takes_the_targets_to_begin_with_bos(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    """You treat the targets as if BOS stood at their beginning: all but the last go in, all but the first should come
+    out. But they begin with the first word, so nobody ever asks for it, and the model is never given BOS."""
+    model.train()
+    optimizer.zero_grad()
+    logits = model(source, targets[:, :-1])
+    loss = training.sequence_loss(logits, targets[:, 1:], pad_id)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return loss.item()
+
+
+@train_step.misconception
+def sums_the_loss(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    """Your loss is a sum over the targets, so the gradient grows with the size of the batch. The mean is asked for:
+    sequence_loss gives it."""
+    model.train()
+    optimizer.zero_grad()
+    logits = model(source, training.shift_right(targets, bos_id))
+    loss = training.sequence_loss(logits, targets, pad_id) * (targets != pad_id).sum()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return loss.item()
+
+
+@train_step.misconception
+def runs_without_gradients(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    """The loss has no graph behind it (no_grad, detach, item or a new tensor cut it off), so backward has nowhere to
+    go. Call it on the loss as it comes out of the model."""
+    model.train()
+    optimizer.zero_grad()
+    logits = model(source, training.shift_right(targets, bos_id)).detach()
+    loss = training.sequence_loss(logits, targets, pad_id)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
     optimizer.step()
     return loss.item()
 

@@ -262,6 +262,23 @@ def drops_the_fraction(step, d_model, warmup):
     return d_model**-0.5 * min(rising, falling)
 
 
+@warmup_rate.misconception
+def multiplies_by_the_exponent(step, d_model, warmup):
+    """You multiply by -1.5 where it should be the exponent: a power is written with two stars."""
+    rising = step * warmup * -1.5
+    falling = step**-0.5
+    return d_model**-0.5 * min(rising, falling)
+
+
+@warmup_rate.misconception
+def falls_from_the_end_of_the_warmup(step, d_model, warmup):
+    """Your falling part counts steps from the end of the warm-up. It counts all steps, from the first: only then do
+    both parts meet at step = warmup."""
+    rising = step * warmup**-1.5
+    falling = max(step - warmup, 1) ** -0.5
+    return d_model**-0.5 * min(rising, falling)
+
+
 @warmup_rate.alternative
 def with_two_branches(step, d_model, warmup):
     top = 1 / math.sqrt(d_model * warmup)
