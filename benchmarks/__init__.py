@@ -1,1 +1,1 @@
-"""Measurements: `python -m benchmarks` runs all of them; `python -m benchmarks.checks` runs one."""
+"""Measurements: what takes how long, and what trains to what. `python -m benchmarks` runs them."""

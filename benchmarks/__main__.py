@@ -14,7 +14,7 @@ import torch
 
 from benchmarks.tables import Row, machine, markdown
 
-NAMES = ["reversal", "translator", "speed", "cache"]
+NAMES = ["checks", "reversal", "translator", "speed", "cache"]
 
 
 def title(module: ModuleType) -> str:

@@ -2,7 +2,8 @@
 
 The two take turns in one run. *Forward* is in training mode with the graph being recorded, *backward* is forward and
 backward together. Without weights, as in every layer of a model, both use torch's fused operator: this has the target.
-With weights, which are there to be looked at, both return those of every head.
+With weights, which are there to be looked at, both return those of every head; ours is up to 1.3 times slower there.
+Torch's fast path for inference (evaluation mode, no gradients) is not part of the comparison.
 """
 
 from __future__ import annotations

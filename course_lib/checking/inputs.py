@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -18,3 +20,37 @@ def random_mask(*shape: int, seed: int = 0, share: float = 0.6) -> Tensor:
     mask = torch.rand(*shape, generator=generator) < share
     mask[..., 0] |= ~mask.any(dim=-1)
     return mask
+
+
+# --- functions as arguments: plain data that can be called, so that they can be sent to another process ----------
+
+
+@dataclass(frozen=True, eq=False)
+class AffineMap:
+    """x ↦ x W + b, for exercises that take a sub-layer."""
+
+    weight: Tensor  # (d_in, d_out)
+    bias: Tensor  # (d_out,)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x @ self.weight + self.bias
+
+    def __repr__(self) -> str:
+        return f"an affine map of {self.weight.shape[0]} features"
+
+
+@dataclass(frozen=True, eq=False)
+class RowNorm:
+    """Layer normalisation with this gain and bias, for exercises that take a norm. Its eps is large, so that it shows
+    by what its input was multiplied.
+    """
+
+    gain: Tensor  # (d_model,)
+    bias: Tensor  # (d_model,)
+    eps: float = 0.3
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return torch.nn.functional.layer_norm(x, self.gain.shape, self.gain, self.bias, self.eps)
+
+    def __repr__(self) -> str:
+        return f"a layer norm of {len(self.gain)} features"

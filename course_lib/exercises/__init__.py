@@ -7,7 +7,15 @@ import importlib
 
 from course_lib.checking.exercise import REGISTRY, Exercise
 
-TOPICS = ("start_here", "dot_product_attention", "masks", "positions", "multi_head_attention", "training")
+TOPICS = (
+    "start_here",
+    "dot_product_attention",
+    "masks",
+    "positions",
+    "multi_head_attention",
+    "sublayers",
+    "training",
+)
 
 
 @functools.cache
