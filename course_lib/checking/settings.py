@@ -6,7 +6,7 @@ numbers; the subject makes a model and an optimiser of them beside the student's
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,6 @@ class TinyModel(nn.Module):
         self.output_bias = nn.Parameter(weights["output_bias"].clone())
         self.calls: list[dict[str, Any]] = []
         self.open_graphs = 0  # forward passes that still wait for their backward pass
-        self.steps = 0  # of the optimiser
 
     def forward(self, src_ids: Tensor, tgt_ids: Tensor) -> Tensor:
         """src_ids: (batch, source); tgt_ids: (batch, target). Returns: logits (batch, target, vocab)."""
@@ -44,8 +43,28 @@ class TinyModel(nn.Module):
     def close_graph(self, gradient: Tensor) -> None:
         self.open_graphs -= 1
 
-    def count_step(self, *_: Any) -> None:
+
+class Descent:
+    """Plain gradient descent with the methods of a torch optimiser, the first of which costs a second of imports."""
+
+    def __init__(self, model: nn.Module, learning_rate: float):
+        self.param_groups: list[dict[str, Any]] = [{"params": list(model.parameters()), "lr": learning_rate}]
+        self.steps = 0
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None if set_to_none or parameter.grad is None else torch.zeros_like(parameter)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        loss = closure() if closure is not None else None
         self.steps += 1
+        with torch.no_grad():
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        parameter -= group["lr"] * parameter.grad
+        return loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,15 +98,15 @@ class TinyTraining:
                 parameter.grad = torch.full_like(parameter, self.left_over)
         if self.learning_rate is None:
             return (model,)
-        optimizer = torch.optim.SGD(model.parameters(), lr=self.learning_rate)
-        optimizer.register_step_post_hook(model.count_step)
-        return model, optimizer
+        return model, Descent(model, self.learning_rate)
 
-    def look_at(self, model: TinyModel, *optimizer: Any) -> dict[str, Any]:
+    def look_at(self, model: TinyModel, optimizer: Descent | None = None) -> dict[str, Any]:
         """The calls, the parameters, and the gradients where no optimiser has used them."""
-        seen: dict[str, Any] = {"calls": model.calls, "open graphs": model.open_graphs, "steps": model.steps}
+        seen: dict[str, Any] = {"calls": model.calls, "open graphs": model.open_graphs}
         seen["parameters"] = {name: p.detach().clone() for name, p in model.named_parameters()}
-        if not optimizer:
+        if optimizer is not None:
+            seen["steps"] = optimizer.steps
+        else:
             seen["gradients"] = {
                 name: torch.zeros_like(p) if p.grad is None else p.grad.detach().clone()
                 for name, p in model.named_parameters()
