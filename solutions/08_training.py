@@ -844,7 +844,7 @@ class Progress:
         self.losses.append(loss)
         if step % 10 == 0 or step == self.steps:
             done = 40 * step // self.steps
-            text = f"step {step:4d} of {self.steps}  {'█' * done}{'░' * (40 - done)}  loss {loss:6.3f}"
+            text = f"step {step:4d} of {self.steps}  {'█' * done}{'░' * (40 - done)}  loss {loss:7.4f}"
             self.bar.update({"text/plain": f"{text}  {time.time() - self.start:4.0f} s"}, raw=True)
         if step % 100 == 0 or step == self.steps:
             self.draw()
