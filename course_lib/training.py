@@ -8,10 +8,14 @@ that it is asked for. That is teacher forcing. Padding is never asked for and ne
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 Batch = tuple[Tensor, Tensor]  # source ids (batch, source), target ids (batch, target)
 
@@ -111,6 +115,10 @@ def accumulate_gradients(model: nn.Module, batches: Sequence[Batch], bos_id: int
     """
     model.zero_grad()
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
+    if total == 0:
+        raise ValueError(
+            f"The targets of all batches are nothing but padding (id {pad_id}): there is nothing to learn."
+        )
     mean_loss = 0.0
     for source, targets in batches:
         logits = model(source, shift_right(targets, bos_id))
@@ -138,6 +146,8 @@ def fit(
     optimizer = torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98))
     losses = []
     for step, (source, targets) in enumerate(batches, start=1):
+        if not (targets != pad_id).any():
+            raise ValueError(f"The targets of batch {step} are nothing but padding (id {pad_id}): leave it out.")
         for group in optimizer.param_groups:
             group["lr"] = rate(step)
         losses.append(train_step(model, optimizer, source, targets, bos_id, pad_id, max_norm))
@@ -155,3 +165,38 @@ def print_progress(every: int) -> Callable[[int, float], None]:
             print(f"step {step:5d}   loss {loss:.3f}")
 
     return report
+
+
+# --- memory ---------------------------------------------------------------------------------------------
+
+
+class MemoryMeter(TorchDispatchMode):
+    """How many bytes the tensors take that are made inside of `with MemoryMeter() as meter:`, on any machine.
+
+    `meter.now` counts those that are still there, `meter.peak` is the most there ever were. Views cost nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0
+        self.peak = 0
+        self.known: set[int] = set()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor):
+                self.count(tensor.untyped_storage())
+        return result
+
+    def count(self, storage: torch.UntypedStorage) -> None:
+        key = storage._cdata
+        if key not in self.known:
+            self.known.add(key)
+            self.now += storage.nbytes()
+            self.peak = max(self.peak, self.now)
+            weakref.finalize(storage, self.forget, key, storage.nbytes())
+
+    def forget(self, key: int, size: int) -> None:
+        self.known.discard(key)
+        self.now -= size

@@ -174,7 +174,7 @@ def test_wrong_type(exercise):
 @every_tensor_exercise
 def test_wrong_shape(exercise):
     def widen(tensor):
-        return torch.cat([tensor, tensor], dim=-1)
+        return torch.cat([tensor, tensor], dim=-1) if tensor.dim() else torch.stack([tensor, tensor])
 
     report = report_on(exercise, spoiled(exercise, lambda result, args: map_tensors(widen, result)))
     assert report.outcome == "wrong" and report.points < exercise.max_points

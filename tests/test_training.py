@@ -1,4 +1,4 @@
-"""Losses, learning rates and steps of the reference."""
+"""Training: losses, learning rates and steps of the reference, and wrong answers that must be recognised."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from course_lib import check
+from course_lib.checking.settings import TinyTraining
 from course_lib.training import (
+    MemoryMeter,
     accumulate_gradients,
     cosine_rate,
     fit,
@@ -25,7 +28,13 @@ from course_lib.transformer import Transformer
 from course_lib.translation import copy_batches
 
 PAD, BOS = 0, 1
+BATCH = torch.tensor([[3, 4], [5, 2]]), torch.tensor([[4, 3, 2], [5, 2, 0]])
 TARGETS = torch.tensor([[4, 5, 2, 0, 0], [6, 3, 7, 8, 2], [2, 0, 0, 0, 0]])
+
+
+@pytest.fixture(autouse=True)
+def own_progress_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
 
 
 def some_logits() -> torch.Tensor:
@@ -112,3 +121,301 @@ def test_fit_trains_the_same_way_twice(capsys):
     assert losses == run()[0]
     assert not model.training
     assert capsys.readouterr().out.splitlines()[0].startswith("step    10   loss")
+
+
+def test_sequence_loss_by_hand():
+    """Probabilities 1/4 and 1/2 for the two real targets: (ln 4 + ln 2) / 2. The padding says nothing."""
+    probabilities = torch.tensor([[[0.25, 0.5, 0.25], [0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]])
+    targets = torch.tensor([[2, 0, 1]])
+    assert sequence_loss(probabilities.log(), targets, pad_id=1).item() == pytest.approx(1.5 * math.log(2))
+
+
+def test_cross_entropy_is_entropy_plus_divergence():
+    """The notebook's numbers: truth q, prediction p."""
+    p, q = torch.tensor([0.2, 0.3, 0.5]), torch.tensor([0.6, 0.3, 0.1])
+    cross_entropy = -(q * p.log()).sum().item()
+    entropy = -(q * q.log()).sum().item()
+    divergence = (q * (q / p).log()).sum().item()
+    assert cross_entropy == pytest.approx(1.3962, abs=1e-4)
+    assert entropy == pytest.approx(0.8979, abs=1e-4)
+    assert divergence == pytest.approx(0.4982, abs=1e-4)
+    assert cross_entropy == pytest.approx(entropy + divergence, abs=1e-6)
+
+
+def random_problem():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(3, 5, 7, generator=generator, dtype=torch.float64)
+    targets = torch.randint(0, 7, (3, 5), generator=generator)
+    return logits, targets
+
+
+def test_the_gradient_of_the_loss_is_p_minus_y():
+    logits, targets = random_problem()
+    logits.requires_grad_()
+    sequence_loss(logits, targets, pad_id=-1).backward()
+    want = (logits.softmax(-1) - F.one_hot(targets, 7)) / targets.numel()
+    torch.testing.assert_close(logits.grad, want.detach())
+
+
+def test_the_best_prediction_under_smoothing_is_the_soft_target():
+    soft = torch.tensor([0.1 / 4, 0.1 / 4, 0.9 + 0.1 / 4, 0.1 / 4], dtype=torch.float64)
+    logits = soft.log()[None, None].requires_grad_()
+    smoothed_loss(logits, torch.tensor([[2]]), pad_id=0, epsilon=0.1).backward()
+    torch.testing.assert_close(logits.grad, torch.zeros_like(logits), atol=1e-12, rtol=0)
+
+
+def test_a_batch_of_nothing_but_padding_has_no_loss():
+    assert sequence_loss(torch.zeros(1, 2, 3), torch.zeros(1, 2, dtype=torch.long), pad_id=0).isnan()
+
+
+def test_fit_says_which_batch_is_empty():
+    model = TinyTraining.random(vocab=6, d_model=3, seed=1).make()[0]
+    with pytest.raises(ValueError, match=r"batch 2 .* nothing but padding"):
+        fit(model, [BATCH, (BATCH[0], torch.zeros(2, 3, dtype=torch.long))], lambda step: 0.05, 1, 0)
+
+
+def test_accumulate_says_that_there_is_nothing_to_learn():
+    model = TinyTraining.random(vocab=6, d_model=3, seed=1).make()[0]
+    with pytest.raises(ValueError, match="nothing but padding"):
+        accumulate_gradients(model, [(BATCH[0], torch.zeros(2, 3, dtype=torch.long))], 1, 0)
+
+
+def test_memory_meter_counts_what_is_made_inside():
+    before = torch.zeros(1000)
+    with MemoryMeter() as meter:
+        doubled = before * 2
+        assert meter.now == 4000
+        assert doubled.view(10, 100).T.shape == (100, 10) and meter.now == 4000
+        (doubled + 1).sum()
+        assert meter.now == 4000
+    assert meter.peak >= 8000
+    del doubled
+    assert meter.now == 0
+
+
+# --- known mistakes, written as somebody else would write them --------------------------------------------
+
+
+def shift_by_slicing_both(targets, bos_id):
+    return targets[:, 1:]
+
+
+def shift_with_padding_in_front(targets, bos_id):
+    return F.pad(targets[:, :-1], (1, 0))
+
+
+def loss_of_everything(logits, targets, pad_id):
+    return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
+
+
+def loss_of_probabilities(logits, targets, pad_id):
+    return F.cross_entropy(logits.softmax(-1).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+
+
+def loss_summed(logits, targets, pad_id):
+    return F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=pad_id, reduction="sum")
+
+
+def loss_masked_mean(logits, targets, pad_id):
+    losses = F.cross_entropy(logits.transpose(1, 2), targets, reduction="none")
+    losses[targets == pad_id] = 0
+    return losses.mean()
+
+
+def loss_with_a_naive_logarithm(logits, targets, pad_id):
+    p = logits.exp() / logits.exp().sum(-1, keepdim=True)
+    real = targets != pad_id
+    return F.nll_loss(p[real].log(), targets[real])
+
+
+def loss_ignoring_minus_100(logits, targets, pad_id):
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100)
+
+
+def smoothed_with_kl(logits, targets, pad_id, epsilon):
+    vocab = logits.shape[-1]
+    soft = torch.full_like(logits, epsilon / vocab)
+    soft.scatter_(-1, targets.unsqueeze(-1), 1 - epsilon + epsilon / vocab)
+    real = targets != pad_id
+    return F.kl_div(logits[real].log_softmax(-1), soft[real], reduction="batchmean")
+
+
+def smoothed_over_the_others(logits, targets, pad_id, epsilon):
+    vocab = logits.shape[-1]
+    soft = torch.full_like(logits, epsilon / (vocab - 1))
+    soft.scatter_(-1, targets.unsqueeze(-1), 1 - epsilon)
+    real = targets != pad_id
+    return F.cross_entropy(logits[real], soft[real])
+
+
+def rate_divided(step, d_model, warmup):
+    return min(step**-0.5, step / warmup**-1.5) / math.sqrt(d_model)
+
+
+def rate_by_branches_the_wrong_way(step, d_model, warmup):
+    return d_model**-0.5 * (step**-0.5 if step < warmup else step * warmup**-1.5)
+
+
+def rate_without_width(step, d_model, warmup):
+    return min(1 / math.sqrt(step), step / math.sqrt(warmup**3))
+
+
+def step_with_late_clipping(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    model.train()
+    optimizer.zero_grad()
+    loss = sequence_loss(model(source, shift_right(targets, bos_id)), targets, pad_id)
+    loss.backward()
+    optimizer.step()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    return loss.item()
+
+
+def step_with_early_clipping(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    optimizer.zero_grad()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    model.train()
+    loss = sequence_loss(model(source, shift_right(targets, bos_id)), targets, pad_id)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+def step_that_zeroes_late(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    model.train()
+    loss = sequence_loss(model(source, shift_right(targets, bos_id)), targets, pad_id)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.item()
+
+
+def step_in_evaluation_mode(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    model.eval()
+    return fitted(model, optimizer, source, targets, bos_id, pad_id, max_norm)
+
+
+def step_that_ignores_bos(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    model.train()
+    return fitted(model, optimizer, source, targets, bos_id, bos_id, max_norm)
+
+
+def fitted(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    optimizer.zero_grad()
+    given = shift_right(targets, bos_id)
+    loss = F.cross_entropy(model(source, given).transpose(1, 2), targets, ignore_index=pad_id)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return loss.item()
+
+
+def accumulate_by_the_book(model, batches, bos_id, pad_id):
+    for p in model.parameters():
+        p.grad = None
+    n = len(batches)
+    losses = []
+    for source, targets in batches:
+        loss = sequence_loss(model(source, shift_right(targets, bos_id)), targets, pad_id)
+        (loss / n).backward()
+        losses.append(loss.item())
+    return sum(losses) / n
+
+
+def accumulate_all_at_once(model, batches, bos_id, pad_id):
+    model.zero_grad()
+    real = [(t != pad_id).sum() for _, t in batches]
+    losses = [sequence_loss(model(s, shift_right(t, bos_id)), t, pad_id) for s, t in batches]
+    loss = sum(one * n for one, n in zip(losses, real)) / sum(real)
+    loss.backward()
+    return loss.item()
+
+
+@pytest.mark.parametrize(
+    ("exercise", "wrong", "mistake"),
+    [
+        ("shift_right", shift_with_padding_in_front, "starts_with_zeros"),
+        ("sequence_loss", loss_of_everything, "counts_padding"),
+        ("sequence_loss", loss_ignoring_minus_100, "counts_padding"),
+        ("sequence_loss", loss_of_probabilities, "takes_softmax_twice"),
+        ("sequence_loss", loss_summed, "sums_over_targets"),
+        ("sequence_loss", loss_masked_mean, "mean_over_padding_too"),
+        ("smoothed_loss", smoothed_with_kl, "subtracts_the_entropy"),
+        ("smoothed_loss", smoothed_over_the_others, "smooths_the_wrong_classes_only"),
+        ("warmup_rate", rate_divided, "only_falls"),
+        ("warmup_rate", rate_by_branches_the_wrong_way, "takes_the_larger"),
+        ("warmup_rate", rate_without_width, "forgets_d_model"),
+        ("train_step", step_with_late_clipping, "does_not_clip"),
+        ("train_step", step_with_early_clipping, "does_not_clip"),
+        ("train_step", step_that_zeroes_late, "keeps_old_gradients"),
+        ("train_step", step_in_evaluation_mode, "forgets_training_mode"),
+        ("train_step", step_that_ignores_bos, "counts_the_padding"),
+        ("accumulate_gradients", accumulate_by_the_book, "divides_by_the_number_of_batches"),
+        ("accumulate_gradients", accumulate_all_at_once, "one_backward_at_the_end"),
+    ],
+)
+def test_known_mistakes_in_other_words(exercise, wrong, mistake):
+    assert check(exercise, wrong).misconception == mistake
+
+
+@pytest.mark.parametrize(
+    ("exercise", "wrong"), [("shift_right", shift_by_slicing_both), ("sequence_loss", loss_with_a_naive_logarithm)]
+)
+def test_wrong_in_a_way_of_their_own(exercise, wrong):
+    report = check(exercise, wrong)
+    assert report.outcome == "wrong" and report.points < report.max_points
+
+
+# --- two mistakes at once ---------------------------------------------------------------------------------
+
+
+def loss_in_bits_with_padding(logits, targets, pad_id):
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten()) / math.log(2)
+
+
+def smoothed_sum_of_the_wrong_share(logits, targets, pad_id, epsilon):
+    logs = logits.log_softmax(-1)
+    hard = logs.gather(-1, targets[..., None])[..., 0]
+    losses = -epsilon * hard - (1 - epsilon) * logs.mean(-1)
+    return losses[targets != pad_id].sum()
+
+
+def rate_too_narrow_and_late(step, d_model, warmup):
+    step += 1
+    return min(step**-0.5, step * warmup**-1.5)
+
+
+def step_unshifted_without_clipping(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    model.train()
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(source, targets).transpose(1, 2), targets, ignore_index=pad_id)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def accumulate_unshifted_and_uncleared(model, batches, bos_id, pad_id):
+    total = sum((t != pad_id).sum().item() for _, t in batches)
+    whole = 0.0
+    for source, targets in batches:
+        logits = model(source, targets).transpose(1, 2)
+        loss = F.cross_entropy(logits, targets, ignore_index=pad_id, reduction="sum") / total
+        loss.backward()
+        whole += loss.item()
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("exercise", "wrong", "mistakes"),
+    [
+        ("sequence_loss", loss_in_bits_with_padding, {"counts_padding", "counts_in_bits"}),
+        ("smoothed_loss", smoothed_sum_of_the_wrong_share, {"exchanges_the_shares", "adds_up_all_targets"}),
+        ("warmup_rate", rate_too_narrow_and_late, {"forgets_d_model", "counts_steps_from_zero"}),
+        ("train_step", step_unshifted_without_clipping, {"gives_the_targets_unshifted", "does_not_clip"}),
+        ("accumulate_gradients", accumulate_unshifted_and_uncleared, {"accumulates_without_the_shift", "never_clears"}),
+    ],
+)
+def test_two_mistakes_are_both_named(exercise, wrong, mistakes):
+    report = check(exercise, wrong)
+    assert report.misconception is not None, report
+    assert set(report.misconception.split(" + ")) == mistakes

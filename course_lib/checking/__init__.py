@@ -2,6 +2,7 @@
 
 `exercise`   what an exercise is: its properties, misconceptions and alternatives
 `subject`    the student's object, asked in plain data
+`settings`   models and optimisers for exercises that train
 `expect`     what a property says when it is not satisfied
 `difference` how two results differ, in words and as a picture
 `grading`    runs the properties and makes the report

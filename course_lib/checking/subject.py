@@ -96,6 +96,15 @@ class Subject:
                 raise Failure(f"The gradient of the result cannot be computed: {reason}.") from None
         return self._note("gradient", torch.zeros_like(copies[wrt]) if slope is None else slope.detach())
 
+    def effect(self, setting: Any, *args: Any) -> tuple[Any, dict[str, Any]]:
+        """The result, and what the call did to live objects (a model, an optimiser).
+
+        They are made from `setting` (see `settings`) on this side and handed over before the other arguments.
+        """
+        live = setting.make()
+        result, _ = self._run("effect", self.obj, (*live, *args))
+        return self._note("effect", (plain(result), plain(setting.look_at(*live))))
+
     def build(self, *args: Any) -> Built:
         """An instance of the student's class, made with `args`."""
         if not inspect.isclass(self.obj):
@@ -275,7 +284,9 @@ def same_trace(first: Sequence[Event], second: Sequence[Event]) -> bool:
 
 
 def same_answer(first: Any, second: Any) -> bool:
-    """Equality of plain data, up to rounding."""
+    """Equality of plain data, up to rounding. A tensor with one number counts as the number."""
+    if isinstance(first, Tensor) != isinstance(second, Tensor):
+        first, second = ((x.item() if isinstance(x, Tensor) and x.numel() == 1 else x) for x in (first, second))
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         return same_mask(first, second) if is_mask(first) and is_mask(second) else is_close(first, second)
     if isinstance(first, tuple | list) and isinstance(second, tuple | list):

@@ -16,6 +16,7 @@ TOPICS = (
     "sublayers",
     "encoder_decoder",
     "transformer",
+    "training",
 )
 
 
