@@ -1,1 +1,1 @@
-"""Measurements: `python -m benchmarks` runs all of them; `python -m benchmarks.checks` runs one."""
+"""Measurements: what trains to what, and what is how fast. `python -m benchmarks` runs them."""

@@ -1,0 +1,137 @@
+"""Encoder and decoder: attention and feed-forward networks, stacked.
+
+    encoder layer   self-attention → feed-forward
+    decoder layer   masked self-attention → cross-attention over the encoder's result → feed-forward
+
+Around each sub-layer runs a residual path with a norm, in one of two places:
+
+    post-norm (`norm_first=False`)   x = norm(x + sublayer(x))    the paper
+    pre-norm  (`norm_first=True`)    x = x + sublayer(norm(x))    nearly everything since
+
+In pre-norm mode nothing has normalised the sum that leaves the last layer, so each stack ends with one more norm. In
+post-norm mode the last layer has just done it, and there is none, as in the paper. (`nn.Transformer` has one in both.)
+
+Masks are True where attention is allowed and broadcast to `(batch, query, key)`. Dropout sits where the paper has it,
+on each sub-layer's result before it is added, and, as in torch, on the attention weights and the hidden layer too.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from course_lib.multi_head_attention import MultiHeadAttention
+from course_lib.sublayers import FeedForward, LayerNorm, residual_post_norm, residual_pre_norm
+
+# --- encoder --------------------------------------------------------------------------------------------
+
+
+class EncoderLayer(nn.Module):
+    """Every position looks at the whole source, then thinks about what it saw."""
+
+    def __init__(self, d_model: int, num_heads: int, d_ff: int, dropout: float = 0.0, norm_first: bool = True):
+        super().__init__()
+        self.attention = MultiHeadAttention(d_model, num_heads, dropout)
+        self.feed_forward = FeedForward(d_model, d_ff, dropout)
+        self.norm_1 = LayerNorm(d_model)
+        self.norm_2 = LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.residual = residual_pre_norm if norm_first else residual_post_norm
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """x: (batch, time, d_model); mask: (batch, 1 or time, time). Returns: the shape of x."""
+
+        def attend(h: Tensor) -> Tensor:
+            output, _ = self.attention(h, h, h, mask, need_weights=False)
+            return self.dropout(output)
+
+        def transform(h: Tensor) -> Tensor:
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend, self.norm_1)
+        x = self.residual(x, transform, self.norm_2)
+        return x
+
+
+class Encoder(nn.Module):
+    """A stack of encoder layers, each with weights of its own."""
+
+    def __init__(
+        self, d_model: int, num_heads: int, d_ff: int, num_layers: int, dropout: float = 0.0, norm_first: bool = True
+    ):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            EncoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)
+        )
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """x: (batch, time, d_model); mask: (batch, 1 or time, time). Returns: the shape of x."""
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
+
+
+# --- decoder --------------------------------------------------------------------------------------------
+
+
+class DecoderLayer(nn.Module):
+    """Every target position looks at the targets before it, then at the source, then thinks about both."""
+
+    def __init__(self, d_model: int, num_heads: int, d_ff: int, dropout: float = 0.0, norm_first: bool = True):
+        super().__init__()
+        self.self_attention = MultiHeadAttention(d_model, num_heads, dropout)
+        self.cross_attention = MultiHeadAttention(d_model, num_heads, dropout)
+        self.feed_forward = FeedForward(d_model, d_ff, dropout)
+        self.norm_1 = LayerNorm(d_model)
+        self.norm_2 = LayerNorm(d_model)
+        self.norm_3 = LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.residual = residual_pre_norm if norm_first else residual_post_norm
+
+    def forward(
+        self, x: Tensor, memory: Tensor, mask: Tensor | None = None, memory_mask: Tensor | None = None
+    ) -> Tensor:
+        """
+        x: (batch, target, d_model); memory: (batch, source, d_model), the encoder's result. No norm here touches it.
+        mask: (batch, target, target); memory_mask: (batch, 1 or target, source). Returns: the shape of x.
+        """
+
+        def attend_to_targets(h: Tensor) -> Tensor:
+            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
+            return self.dropout(output)
+
+        def attend_to_source(h: Tensor) -> Tensor:
+            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
+            return self.dropout(output)
+
+        def transform(h: Tensor) -> Tensor:
+            return self.dropout(self.feed_forward(h))
+
+        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, transform, self.norm_3)
+        return x
+
+
+class Decoder(nn.Module):
+    """A stack of decoder layers. All of them read the same memory: what the *last* encoder layer gave."""
+
+    def __init__(
+        self, d_model: int, num_heads: int, d_ff: int, num_layers: int, dropout: float = 0.0, norm_first: bool = True
+    ):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)
+        )
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(
+        self, x: Tensor, memory: Tensor, mask: Tensor | None = None, memory_mask: Tensor | None = None
+    ) -> Tensor:
+        """
+        x: (batch, target, d_model); memory: (batch, source, d_model).
+        mask: (batch, target, target); memory_mask: (batch, 1 or target, source). Returns: the shape of x.
+        """
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(x)
