@@ -178,13 +178,13 @@ class CachedAttention(nn.Module):
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past)  # (batch, head, new, d_k)
         return self.w_o(merge_heads(heads)), (k, v)
 
-    @classmethod
-    def around(cls, attention: MultiHeadAttention) -> CachedAttention:
-        """The same for a trained attention. Its projections are shared, not copied."""
-        cached = cls(attention.w_q.in_features, attention.num_heads)
-        cached.w_q, cached.w_k = attention.w_q, attention.w_k
-        cached.w_v, cached.w_o = attention.w_v, attention.w_o
-        return cached
+
+def cached_attention(attention: MultiHeadAttention) -> CachedAttention:
+    """A trained attention as one with a cache. The projections are shared, not copied."""
+    result = CachedAttention(attention.w_q.in_features, attention.num_heads)
+    result.w_q, result.w_k = attention.w_q, attention.w_k
+    result.w_v, result.w_o = attention.w_v, attention.w_o
+    return result
 
 
 class CachedLayer:
@@ -193,7 +193,7 @@ class CachedLayer:
     def __init__(self, layer: DecoderLayer, memory: Tensor, memory_mask: Tensor):
         """memory: (batch, source, d_model); memory_mask: (batch, 1, source)."""
         self.layer = layer
-        self.self_attention = CachedAttention.around(layer.self_attention)
+        self.self_attention = cached_attention(layer.self_attention)
         self.cache: Cache | None = None
         cross = layer.cross_attention
         self.keys = split_heads(cross.w_k(memory), cross.num_heads)  # (batch, head, source, d_k)
