@@ -117,4 +117,4 @@ def in_kernel() -> bool:
 
 
 def indented(text: str) -> str:
-    return textwrap.fill(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    return textwrap.fill(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6, break_on_hyphens=False)

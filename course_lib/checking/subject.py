@@ -215,6 +215,8 @@ def same_input(old: Any, new: Any) -> bool:
         return old.shape == new.shape and torch.equal(torch.nan_to_num(old), torch.nan_to_num(new.detach()))
     if isinstance(old, tuple | list):
         return len(old) == len(new) and all(map(same_input, old, new))
+    if isinstance(old, dict):
+        return old.keys() == new.keys() and all(same_input(old[key], new[key]) for key in old)
     return bool(old == new)
 
 
