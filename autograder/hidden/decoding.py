@@ -7,7 +7,7 @@ import torch
 from autograder.hidden import Hidden
 from course_lib.checking.inputs import normal
 from course_lib.exercises import decoding
-from course_lib.exercises.decoding import beam_case, greedy_case, pieces_case, sentences
+from course_lib.exercises.decoding import beam_case, distinct, greedy_case, pieces_case, sentences
 
 Hidden(
     decoding.greedy,
@@ -23,9 +23,9 @@ Hidden(
     decoding.beam,
     points=2,
     cases=[
-        beam_case(6, 2, bos_id=5, eos_id=3, max_len=5, alpha=0.6, seed=240, eos_bias=0.5),
-        beam_case(8, 3, bos_id=2, eos_id=7, max_len=4, alpha=1.3, seed=243, eos_bias=1.0),
-        beam_case(5, 4, bos_id=0, eos_id=1, max_len=6, alpha=0.9, seed=247),
+        beam_case(6, 2, bos_id=5, eos_id=3, max_len=5, alpha=0.6, seed=49, eos_bias=1.0),
+        beam_case(8, 3, bos_id=2, eos_id=7, max_len=4, alpha=1.3, seed=76),
+        beam_case(5, 4, bos_id=0, eos_id=1, max_len=6, alpha=0.9, seed=70, eos_bias=1.0),
     ],
 )
 
@@ -42,9 +42,9 @@ Hidden(
     decoding.top_k,
     points=1,
     cases=[
-        {"logits": normal(4, 8, seed=271), "k": 5},
-        {"logits": normal(3, 2, 5, seed=272, scale=2) - 3, "k": 2},
-        {"logits": normal(6, seed=273) + 3, "k": 3},
+        {"logits": distinct(4, 8, seed=271), "k": 5},
+        {"logits": distinct(3, 2, 5, seed=272, scale=2) - 3, "k": 2},
+        {"logits": distinct(6, seed=273) + 3, "k": 3},
     ],
 )
 
@@ -52,9 +52,9 @@ Hidden(
     decoding.top_p,
     points=1,
     cases=[
-        {"logits": normal(3, 8, seed=281), "p": 0.6},
-        {"logits": normal(2, 4, 5, seed=282, scale=2), "p": 0.4},
-        {"logits": normal(5, 6, seed=283, scale=1.5), "p": 0.9},
+        {"logits": distinct(3, 8, seed=281), "p": 0.6},
+        {"logits": distinct(2, 4, 5, seed=282, scale=2), "p": 0.4},
+        {"logits": distinct(5, 6, seed=283, scale=1.5), "p": 0.9},
     ],
 )
 

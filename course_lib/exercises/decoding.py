@@ -52,6 +52,11 @@ def random_model(vocab, rows, seed, never=(), favour=None, scale=1.5):
     return NextTokenTable(start, normal(3, vocab, vocab, seed=seed + 1, scale=scale))
 
 
+def distinct(*shape, seed, scale=1.0):
+    """Random logits, no two of which are equal."""
+    return normal(*shape, seed=seed, scale=scale) + 0.001 * torch.arange(shape[-1])
+
+
 # --- greedy_decode --------------------------------------------------------------------------------------
 
 
@@ -174,7 +179,8 @@ def never_stops_at_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 
 @greedy.misconception
 def never_looks_for_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len):
-    """EOS means nothing to your loop: it always runs max_len times and writes on behind EOS in every sentence."""
+    """EOS means nothing to your loop (do you wait for another id?): it always runs max_len times and writes on behind
+    EOS in every sentence."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len):
@@ -264,22 +270,6 @@ def breaks_before_writing_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len
         if ended.all():
             break
         ids = torch.cat([ids, best[:, None]], dim=1)
-    return ids[:, 1:]
-
-
-@greedy.misconception
-def waits_for_padding(next_logits, rows, bos_id, eos_id, pad_id, max_len):
-    """You wait for PAD, but the model ends a sentence with EOS. PAD is only what you put behind it."""
-    ids = torch.full((rows, 1), bos_id)
-    ended = torch.zeros(rows, dtype=torch.bool)
-    for _ in range(max_len):
-        logits = next_logits(ids)
-        best = logits.argmax(dim=-1)
-        best = torch.where(ended, pad_id, best)
-        ids = torch.cat([ids, best[:, None]], dim=1)
-        ended = ended | (best == pad_id)
-        if ended.all():
-            break
     return ids[:, 1:]
 
 
@@ -537,9 +527,9 @@ beam = Exercise(
     decoding.beam_search,
     cases=[
         {"next_logits": toy_model(), "beam_size": 2, "bos_id": 0, "eos_id": 1, "max_len": 5, "alpha": 1.0},
-        beam_case(6, 3, bos_id=0, eos_id=2, max_len=4, alpha=0.7, seed=40),
-        beam_case(5, 2, bos_id=4, eos_id=0, max_len=6, alpha=1.5, seed=43, eos_bias=0.5),
-        beam_case(7, 4, bos_id=1, eos_id=3, max_len=5, alpha=1.0, seed=47, eos_bias=1.0),
+        beam_case(6, 3, bos_id=0, eos_id=2, max_len=4, alpha=0.7, seed=94, eos_bias=0.5),
+        beam_case(5, 2, bos_id=4, eos_id=0, max_len=6, alpha=1.5, seed=52),
+        beam_case(7, 4, bos_id=1, eos_id=3, max_len=5, alpha=1.0, seed=94, eos_bias=1.0),
         beam_case(4, 2, bos_id=3, eos_id=1, max_len=1, alpha=0.5, seed=51),
     ],
     minutes=20,
@@ -888,8 +878,8 @@ def keeps_the_worst(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
 
 @beam.misconception
 def stops_at_the_first_ending(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """You stop when the first sentence has ended. That is a short one; a longer one that is still going on may turn
-    out better."""
+    """You take the first sentence that ends. It is a short one; a longer one that was still going on may turn out
+    better: collect all that end and compare their scores."""
     prefixes = torch.tensor([[bos_id]])
     totals = torch.zeros(1)
     finished = []
@@ -1139,30 +1129,6 @@ def another_length_penalty(next_logits, beam_size, bos_id, eos_id, max_len, alph
         if len(prefixes) == 0:
             break
     score, best = max(finished)
-    return best, score
-
-
-@beam.misconception
-def takes_the_first_that_ended(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """You return the sentence that ended first. The list of finished sentences is not sorted: look for the best
-    score in it."""
-    prefixes = torch.tensor([[bos_id]])
-    totals = torch.zeros(1)
-    finished = []
-    for length in range(1, max_len + 1):
-        log_probabilities = next_logits(prefixes).log_softmax(dim=-1)
-        vocab_size = log_probabilities.shape[-1]
-        candidates = totals[:, None] + log_probabilities
-        totals, places = candidates.flatten().topk(min(beam_size, candidates.numel()))
-        parents, tokens = places // vocab_size, places % vocab_size
-        prefixes = torch.cat([prefixes[parents], tokens[:, None]], dim=1)
-        over = (tokens == eos_id) | (length == max_len)
-        for total, prefix in zip(totals[over], prefixes[over]):
-            finished.append((total.item() / length**alpha, prefix[1:].tolist()))
-        prefixes, totals = prefixes[~over], totals[~over]
-        if len(prefixes) == 0:
-            break
-    score, best = finished[0]
     return best, score
 
 
@@ -1744,9 +1710,9 @@ top_k = Exercise(
     decoding.top_k_filter,
     cases=[
         {"logits": torch.tensor([[1.0, 3.0, -2.0, 2.0]]).double(), "k": 2},
-        {"logits": normal(3, 6, seed=71), "k": 3},
-        {"logits": normal(2, 4, 7, seed=72, scale=3) - 4, "k": 1},
-        {"logits": normal(5, seed=73, scale=2) + 2, "k": 4},
+        {"logits": distinct(3, 6, seed=77), "k": 3},
+        {"logits": distinct(2, 4, 7, seed=72, scale=3) - 4, "k": 1},
+        {"logits": distinct(5, seed=73, scale=2) + 2, "k": 4},
     ],
     minutes=6,
     difficulty=1,
@@ -1977,9 +1943,9 @@ top_p = Exercise(
     decoding.top_p_filter,
     cases=[
         {"logits": torch.tensor([[0.1, 0.45, 0.15, 0.3]]).double().log(), "p": 0.7},
-        {"logits": normal(3, 6, seed=81), "p": 0.8},
-        {"logits": normal(4, 5, seed=82, scale=2), "p": 0.3},
-        {"logits": normal(2, 3, 7, seed=83, scale=1.5), "p": 0.95},
+        {"logits": distinct(3, 6, seed=81), "p": 0.8},
+        {"logits": distinct(4, 5, seed=82, scale=2), "p": 0.3},
+        {"logits": distinct(2, 3, 7, seed=83, scale=1.5), "p": 0.95},
     ],
     minutes=12,
     difficulty=2,
