@@ -151,7 +151,7 @@ def marked(
 def known_exercise(name: str, stem: str):  # type: ignore[no-untyped-def]
     exercise = all_exercises().get(name)
     if exercise is None or exercise.topic != stem.partition("_")[2]:
-        raise SourceError(f"{stem}: there is no exercise {name} in course_lib/exercises/{stem[3:]}.py.")
+        raise SourceError(f"{stem}: there is no exercise {name} in course_lib/exercises/{stem[3:]}/.")
     if name not in all_hidden():
         raise SourceError(f"{stem}: {name} has no hidden cases in autograder/hidden/{stem[3:]}.py.")
     return exercise

@@ -216,7 +216,8 @@ def test_shape_slips_are_told(got, want, words):
 
 
 def test_mistakes_in_the_same_place_cannot_be_merged():
-    assert merged(CAUSAL.reference, masks.hides_the_diagonal, masks.peeks_one_ahead) is None
+    wrong = {mistake.__name__: mistake for mistake in CAUSAL.misconceptions}
+    assert merged(CAUSAL.reference, wrong["hides_the_diagonal"], wrong["peeks_one_ahead"]) is None
 
 
 def test_most_pairs_that_can_be_merged_are_recognised():
@@ -228,4 +229,6 @@ def test_most_pairs_that_can_be_merged_are_recognised():
                 if both is None:
                     continue
                 report = report_on(exercise, both)
+                if report.outcome == "raised":
+                    continue  # an error message alone is too little to name two mistakes
                 assert report.passed or report.misconception is not None, (first.__name__, second.__name__)

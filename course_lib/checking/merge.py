@@ -29,8 +29,7 @@ def merged(
 ) -> Callable[..., Any] | None:
     """A program that makes the mistakes of both, or None if they touch the same place."""
     name = reference.__name__
-    module = reference.__module__.rsplit(".", 1)[-1]
-    ancestor = tokens_of(reference, name, module)
+    ancestor = tokens_of(reference, reference)
     changes = edits_of(reference, first)
     changes = changes + [edit for edit in edits_of(reference, second) if edit not in changes]
     edits = sorted(changes, key=lambda edit: edit[:2])
@@ -48,23 +47,24 @@ def merged(
 class Unqualified(ast.NodeTransformer):
     """Turns `masks.masked_softmax`, as other modules say it, into `masked_softmax`, as the module itself does."""
 
-    def __init__(self, module: str):
-        self.module = module
+    def __init__(self, names_of_the_module: set[str]):
+        self.names_of_the_module = names_of_the_module
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
-        if isinstance(node.value, ast.Name) and node.value.id == self.module:
+        if isinstance(node.value, ast.Name) and node.value.id in self.names_of_the_module:
             return ast.Name(node.attr, node.ctx)
         return node
 
 
 @functools.cache
-def tokens_of(program: Callable[..., Any], name: str, module: str) -> list[Token]:
-    """The tokens of a function or class without decorators, docstrings, annotations and comments."""
-    tree = Unqualified(module).visit(ast.parse(textwrap.dedent(inspect.getsource(program))))
-    definition = tree.body[0]
+def tokens_of(program: Callable[..., Any], reference: Callable[..., Any]) -> list[Token]:
+    """The tokens of a function or class, under the reference's name, without decorators, docstrings and annotations."""
+    module = sys.modules[reference.__module__]
+    aliases = {name for name, value in vars(sys.modules[program.__module__]).items() if value is module}
+    definition = Unqualified(aliases).visit(definition_of(program))
     assert isinstance(definition, ast.FunctionDef | ast.ClassDef)
-    definition.name = name
+    definition.name = reference.__name__
     for node in ast.walk(definition):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             node.decorator_list = []
@@ -78,16 +78,36 @@ def tokens_of(program: Callable[..., Any], name: str, module: str) -> list[Token
     return [(token.type, token.string) for token in tokenize.generate_tokens(io.StringIO(text).readline)]
 
 
+def definition_of(program: Callable[..., Any]) -> ast.stmt:
+    """The syntax tree of a function or class, free to be changed."""
+    source = sources_in(program.__module__).get(program.__qualname__) or inspect.getsource(program)
+    return ast.parse(textwrap.dedent(source)).body[0]
+
+
+@functools.cache
+def sources_in(module: str) -> dict[str, str]:
+    """All functions and classes of a module. To ask `inspect` for one class reads the whole file, every time."""
+    text = inspect.getsource(sys.modules[module])
+    lines = text.splitlines(keepends=True)
+    definitions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    return {node.name: "".join(lines[node.lineno - 1 : node.end_lineno]) for node in definitions}
+
+
 @functools.cache
 def edits_of(reference: Callable[..., Any], program: Callable[..., Any]) -> list[Edit]:
     """What turns the reference into the program. Each program takes part in many pairs."""
-    name, module = reference.__name__, reference.__module__.rsplit(".", 1)[-1]
-    return edits_between(tokens_of(reference, name, module), tokens_of(program, name, module))
+    return edits_between(tokens_of(reference, reference), tokens_of(program, reference))
 
 
 def edits_between(ancestor: Sequence[Token], changed: Sequence[Token]) -> list[Edit]:
-    matcher = SequenceMatcher(None, ancestor, changed, autojunk=False)
-    return [(i1, i2, list(changed[j1:j2])) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"]
+    before = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], zip(ancestor, changed))))
+    rest = zip(reversed(ancestor[before:]), reversed(changed[before:]))
+    after = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], rest)))
+    old, new = ancestor[before : len(ancestor) - after], changed[before : len(changed) - after]
+    matcher = SequenceMatcher(None, old, new, autojunk=False)  # slow, so it is asked about the middle alone
+    return [
+        (before + i1, before + i2, list(new[j1:j2])) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"
+    ]
 
 
 def apply_edits(ancestor: Sequence[Token], edits: Sequence[Edit]) -> list[Token]:

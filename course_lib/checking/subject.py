@@ -19,6 +19,7 @@ import sysconfig
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,17 @@ class Subject:
         """The same subject with nothing asked yet."""
         return Subject(self.obj)
 
+    @contextlib.contextmanager
+    def unobserved(self) -> Iterator[None]:
+        """What is asked inside leaves no trace: for trying things out."""
+        noted = len(self.trace)
+        yield
+        del self.trace[noted:]
+
+    def note(self, question: str, answer: Any) -> None:
+        """Put into the trace what counts of an unobserved answer, where several answers mean the same."""
+        self._note(question, answer)
+
     def _note(self, question: str, answer: Any) -> Any:
         self.trace.append(Event(question, answer))
         return answer
@@ -119,10 +131,11 @@ class Subject:
         try:
             with quiet_and_seeded():
                 result = call(*copies)
-        except NotImplementedError:
-            self._note(question, "not attempted")
-            raise NotAttempted from None
         except (Exception, SystemExit) as error:
+            # The stub raises it without a message; torch's own (an operator that does not exist) carry one.
+            if isinstance(error, NotImplementedError) and not str(error):
+                self._note(question, "not attempted")
+                raise NotAttempted from None
             located = locate(error)
             self._note(question, str(located))
             raise located from None
@@ -156,16 +169,25 @@ class Built(Subject):
             for name, value in tensors.items():
                 parameters[name].copy_(value)
 
-    @contextlib.contextmanager
-    def unobserved(self) -> Iterator[None]:
-        """What is asked inside leaves no trace: for trying things out."""
-        noted = len(self.trace)
-        yield
-        del self.trace[noted:]
-
     def train(self, mode: bool = True) -> None:
         """Switch between training (dropout active) and evaluation."""
         self.obj.train(mode)
+
+    def moves_to_another_device(self, *args: Any) -> bool:
+        """Whether the module, moved by `.to(device)`, takes along the tensors that it keeps.
+
+        The device is torch's "meta", which every machine has: it knows shapes and no values.
+        """
+        plain_tensors = any(isinstance(value, Tensor) for m in self.obj.modules() for value in vars(m).values())
+        left_behind = False
+        if plain_tensors:  # only these can stay behind; to ask the meta device costs a second
+            elsewhere = [a.to("meta") if isinstance(a, Tensor) else a for a in args]
+            try:
+                with quiet_and_seeded():
+                    deepcopy(self.obj).to("meta")(*elsewhere)
+            except Exception as error:  # other complaints of this strange device are not the student's fault
+                left_behind = "expected device" in str(error) or "same device" in str(error)
+        return bool(self._note("moves to another device", not left_behind))
 
     def parameter_gradients(self, *args: Any) -> dict[str, Tensor]:
         """d(sum of squares of the result) / d(each trainable parameter)."""

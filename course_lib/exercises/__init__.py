@@ -1,4 +1,4 @@
-"""The exercises of the course: one module a topic, named as the notebook and the reference are."""
+"""The exercises: one folder a topic, named as its notebook and its reference are; one file an exercise."""
 
 from __future__ import annotations
 

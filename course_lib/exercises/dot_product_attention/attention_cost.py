@@ -1,0 +1,305 @@
+"""The exercise `attention_cost`: what must hold, and what people really write instead."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib import dot_product_attention as reference
+from course_lib.checking.exercise import Exercise
+from course_lib.checking.expect import Failure, expect, expect_tuple, name_of_type
+
+attention_cost = Exercise(
+    reference.attention_cost,
+    cases=[{"n": 3, "d": 2}, {"n": 10, "d": 7}, {"n": 1024, "d": 512}, {"n": 1, "d": 5}],
+    minutes=6,
+    difficulty=1,
+    hints=[
+        "A product of an (a, b) matrix and a (b, c) matrix has a·c entries. How many multiplications is one entry?",
+        "One entry takes b multiplications, so the whole product takes a·b·c. Which six products are there?",
+        "A projection is (n, d) @ (d, d). The scores are (n, d) @ (d, n). The weighted sum is (n, n) @ (n, d).",
+        "Four projections of n·d·d each; scores and weighted sum of n·n·d each. Return the two totals as a tuple.",
+    ],
+)
+
+
+def whole_number(value, what):
+    """`value` as an int, from an int, a whole float or a tensor with one entry."""
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()
+    if value is None:
+        raise Failure(f"{what} is None. Does every path through your code end in a `return`?")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Failure(f"{what} should be a whole number, but it is {name_of_type(value)}.")
+    expect(value == round(value), f"{what} should be a whole number, but it is {value!r}.")
+    return round(value)
+
+
+def cost_of(subject, n, d):
+    projections, attention = expect_tuple(subject(n, d), ("projections", "attention"))
+    return whole_number(projections, "The cost of the projections"), whole_number(attention, "The cost of attention")
+
+
+@attention_cost.property("two whole numbers come back", points=1)
+def cost_is_two_numbers(subject, case):
+    cost_of(subject, case["n"], case["d"])
+
+
+@attention_cost.property("twice as many tokens: projections cost 2 times as much, attention 4 times", points=1)
+def cost_of_more_tokens(subject, case):
+    n, d = case.values()
+    once, twice = cost_of(subject, n, d), cost_of(subject, 2 * n, d)
+    for name, factor, before, after in zip(("projections", "attention"), (2, 4), once, twice):
+        expect_factor(name, factor, before, after, f"n goes from {n} to {2 * n}")
+
+
+@attention_cost.property("twice as many features: projections cost 4 times as much, attention 2 times", points=1)
+def cost_of_more_features(subject, case):
+    n, d = case.values()
+    once, twice = cost_of(subject, n, d), cost_of(subject, n, 2 * d)
+    for name, factor, before, after in zip(("projections", "attention"), (4, 2), once, twice):
+        expect_factor(name, factor, before, after, f"d goes from {d} to {2 * d}")
+
+
+def expect_factor(name, factor, before, after, change):
+    expect(
+        after == factor * before,
+        f"When {change}, the cost of the {name} part should become {factor} times as large, "
+        f"but it goes from {before} to {after}.",
+    )
+
+
+@attention_cost.property("the projections are counted right", points=1)
+def cost_of_projections(subject, case):
+    got, want = cost_of(subject, **case)[0], reference.attention_cost(**case)[0]
+    expect(got == want, f"The cost of the projections should be {want}, but it is {got}.")
+
+
+@attention_cost.property("scores and weighted sum are counted right", points=1)
+def cost_of_attention(subject, case):
+    got, want = cost_of(subject, **case)[1], reference.attention_cost(**case)[1]
+    expect(got == want, f"The cost of scores and weighted sum should be {want}, but it is {got}.")
+
+
+@attention_cost.misconception
+def counts_three_projections(n, d):
+    """You count three projections. The result of attention is projected as well: queries, keys, values, output."""
+    projection = n * d * d
+    scores = n * n * d
+    weighted_sum = n * n * d
+    projections = 3 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_one_projection(n, d):
+    """You count one projection only. There are four: queries, keys, values, output."""
+    projection = n * d * d
+    scores = n * n * d
+    weighted_sum = n * n * d
+    projections = projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def forgets_the_weighted_sum(n, d):
+    """You count the scores only. The weighted sum of the values is a product of the same size."""
+    projection = n * d * d
+    scores = n * n * d
+    weighted_sum = 0
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_scores_not_products(n, d):
+    """You count n² for one of the two products. Each of the n² pairs takes d multiplications, in the scores and in
+    the sum."""
+    projection = n * d * d
+    scores = n * n
+    weighted_sum = n * n * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_entries_of_both(n, d):
+    """You count n² for the scores and for the sum. Each of the n² pairs takes d multiplications, in both products."""
+    projection = n * d * d
+    scores = n * n
+    weighted_sum = n * n
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_outputs_of_the_sum(n, d):
+    """You count n · d for the weighted sum: those are its entries. Each of them takes n multiplications."""
+    projection = n * d * d
+    scores = n * n * d
+    weighted_sum = n * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_parameters(n, d):
+    """d² is the number of parameters of a projection. It is applied to every one of the n tokens."""
+    projection = d * d
+    scores = n * n * d
+    weighted_sum = n * n * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_entries_of_projections(n, d):
+    """n · d is the number of entries of a projection. Each of them is a dot product of d features."""
+    projection = n * d
+    scores = n * n * d
+    weighted_sum = n * n * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def projections_mix_tokens(n, d):
+    """You let the projections grow with n². They treat each token alone: d² multiplications a token."""
+    projection = n * n * d
+    scores = n * n * d
+    weighted_sum = n * n * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_additions_too(n, d):
+    """You count additions as well (2 operations for each product, as FLOPs are counted). Count multiplications only."""
+    projection = 2 * n * d * d
+    scores = 2 * n * n * d
+    weighted_sum = 2 * n * n * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def swaps_the_costs(n, d):
+    """The two numbers stand in the wrong order: projections first, then attention."""
+    projection = n * d * d
+    scores = n * n * d
+    weighted_sum = n * n * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return attention, projections
+
+
+@attention_cost.misconception
+def adds_the_costs(n, d):
+    """You return one total. The two parts are wanted one by one: (projections, attention)."""
+    projection = n * d * d
+    scores = n * n * d
+    weighted_sum = n * n * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections + attention
+
+
+@attention_cost.misconception
+def multiplies_the_costs(n, d):
+    """You multiply the cost of the scores by that of the weighted sum. They are done one after the other: add."""
+    projection = n * d * d
+    scores = n * n * d
+    weighted_sum = n * n * d
+    projections = 4 * projection
+    attention = scores * weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_the_scaling(n, d):
+    """You count the scaling of the n² scores too. Only the multiplications in the matrix products are asked for."""
+    projection = n * d * d
+    scores = n * n * d + n * n
+    weighted_sum = n * n * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_half_of_the_pairs(n, d):
+    """You count each pair of tokens once. Score (i, j) and score (j, i) are different numbers: n² of them."""
+    projection = n * d * d
+    scores = n * (n + 1) // 2 * d
+    weighted_sum = n * n * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_biases(n, d):
+    """You count n · d more for each projection. A bias is added, not multiplied, and these projections have none."""
+    projection = n * d * d + n * d
+    scores = n * n * d
+    weighted_sum = n * n * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def attention_grows_with_the_length_only(n, d):
+    """You let attention cost n · d² a product, like a projection. Every token meets every token: n² · d."""
+    projection = n * d * d
+    scores = n * d * d
+    weighted_sum = n * d * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def attention_squares_both(n, d):
+    """You count n² · d² for each product. There are n² scores, and each takes d multiplications."""
+    projection = n * d * d
+    scores = n * n * d * d
+    weighted_sum = n * n * d * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.alternative
+def cost_in_one_line(n, d):
+    return 4 * n * d**2, 2 * n**2 * d
+
+
+@attention_cost.alternative
+def cost_by_products(n, d):
+    def product(a, b, c):
+        return a * b * c
+
+    steps = {"q": (n, d, d), "k": (n, d, d), "v": (n, d, d), "out": (n, d, d)}
+    return [sum(product(*s) for s in steps.values()), product(n, d, n) + product(n, n, d)]
+
+
+@attention_cost.alternative
+def cost_as_floats(n, d):
+    return 4.0 * n * d * d, 2.0 * n * n * d
+
+
+@attention_cost.alternative
+def cost_as_tensors(n, d):
+    n, d = torch.tensor(n), torch.tensor(d)
+    return 4 * n * d * d, 2 * n * n * d

@@ -1,0 +1,213 @@
+"""The exercise `window_mask`: what must hold, and what people really write instead."""
+
+from __future__ import annotations
+
+import torch
+
+from course_lib import masks
+from course_lib.checking.exercise import Exercise
+from course_lib.checking.expect import (
+    expect,
+    expect_mask,
+    expect_truth_values,
+)
+from course_lib.exercises.masks.shared import first_place
+
+window_mask = Exercise(
+    masks.window_mask,
+    cases=[
+        {"n": 5, "radius": 1},
+        {"n": 8, "radius": 2},
+        {"n": 4, "radius": 0},
+        {"n": 7, "radius": 3},
+        {"n": 3, "radius": 9},
+    ],
+    minutes=6,
+    difficulty=2,
+    hints=[
+        "Which keys may query 3 see if the radius is 1? And query 0, at the edge?",
+        "The distance between query i and key j is |i - j|. Make a matrix of all distances first.",
+        "positions[:, None] - positions is the matrix of all i - j.",
+        "(torch.arange(n)[:, None] - torch.arange(n)).abs() <= radius.",
+    ],
+)
+
+
+def window_answer(subject, case):
+    n, radius = case.values()
+    return expect_truth_values(subject(n, radius), (n, n))
+
+
+@window_mask.property("the mask is n × n, True or False", points=1)
+def window_shape(subject, case):
+    window_answer(subject, case)
+
+
+@window_mask.property("every position may look at itself", points=1)
+def window_diagonal(subject, case):
+    expect(window_answer(subject, case).diagonal().all(), "A position on the diagonal is hidden: |i - i| = 0.")
+
+
+@window_mask.property("nobody looks further than the radius", points=1)
+def window_far(subject, case):
+    n, radius = case.values()
+    far = window_answer(subject, case) & ~masks.window_mask(n, radius)
+    if far.any():
+        query, key = first_place(far)
+        steps = abs(query - key)
+        expect(False, f"Query {query} sees key {key}, which is {steps} steps away; the radius is {radius}.")
+
+
+@window_mask.property("every position sees all keys up to the radius, on both sides", points=1)
+def window_exact(subject, case):
+    expect_mask(subject(*case.values()), masks.window_mask(*case.values()))
+
+
+@window_mask.misconception
+def stops_one_short(n, radius):
+    """Your window is one step too small on each side: a key exactly `radius` away belongs to it."""
+    positions = torch.arange(n)
+    steps = positions[:, None] - positions
+    distance = steps.abs()
+    return distance < radius
+
+
+@window_mask.misconception
+def reaches_one_too_far(n, radius):
+    """Your window is one step too large on each side: the last key of it is `radius` steps away, no further."""
+    positions = torch.arange(n)
+    steps = positions[:, None] - positions
+    distance = steps.abs()
+    return distance <= radius + 1
+
+
+@window_mask.misconception
+def outside_the_window(n, radius):
+    """Your mask is True outside of the window. In this course True means allowed."""
+    positions = torch.arange(n)
+    steps = positions[:, None] - positions
+    distance = steps.abs()
+    return distance > radius
+
+
+@window_mask.misconception
+def past_without_limit(n, radius):
+    """You compare j - i without its absolute value: the future is limited to the radius, the past is not."""
+    positions = torch.arange(n)
+    steps = positions[:, None] - positions
+    distance = -steps
+    return distance <= radius
+
+
+@window_mask.misconception
+def future_without_limit(n, radius):
+    """You compare i - j without its absolute value: the past is limited to the radius, the future is not."""
+    positions = torch.arange(n)
+    steps = positions[:, None] - positions
+    distance = steps
+    return distance <= radius
+
+
+@window_mask.misconception
+def window_of_the_past(n, radius):
+    """Your window reaches back only. It is meant to reach `radius` steps to both sides; hiding the future is another
+    mask's work."""
+    positions = torch.arange(n)
+    steps = positions[:, None] - positions
+    distance = steps.abs()
+    return (distance <= radius) & (steps >= 0)
+
+
+@window_mask.misconception
+def window_of_the_future(n, radius):
+    """Your window reaches ahead only. It is meant to reach `radius` steps to both sides."""
+    positions = torch.arange(n)
+    steps = positions[:, None] - positions
+    distance = steps.abs()
+    return (distance <= radius) & (steps <= 0)
+
+
+@window_mask.misconception
+def edge_of_the_window_only(n, radius):
+    """You allow only keys exactly `radius` steps away. All nearer ones belong to the window too."""
+    positions = torch.arange(n)
+    steps = positions[:, None] - positions
+    distance = steps.abs()
+    return distance == radius
+
+
+@window_mask.misconception
+def radius_taken_for_width(n, radius):
+    """You take the radius for the whole width of the window. It is the reach to each side: 2 · radius + 1 keys."""
+    positions = torch.arange(n)
+    steps = positions[:, None] - positions
+    distance = steps.abs()
+    return distance <= radius // 2
+
+
+@window_mask.misconception
+def not_itself(n, radius):
+    """A position belongs to its own window: the distance 0 is allowed."""
+    positions = torch.arange(n)
+    steps = positions[:, None] - positions
+    distance = steps.abs()
+    return (distance <= radius) & (distance > 0)
+
+
+@window_mask.misconception
+def goes_round_the_corner(n, radius):
+    """Your window goes round: the first position sees the last one. A sequence has ends, it is not a ring."""
+    positions = torch.arange(n)
+    steps = positions[:, None] - positions
+    distance = torch.minimum(steps % n, -steps % n)
+    return distance <= radius
+
+
+@window_mask.misconception
+def slice_begins_below_zero(n, radius):
+    """Near the beginning your slice starts at a negative index, and Python counts that from the end. Cut it off at
+    0."""
+    mask = torch.zeros(n, n, dtype=torch.bool)
+    for i in range(n):
+        mask[i, i - radius : i + radius + 1] = True
+    return mask
+
+
+@window_mask.misconception
+def fixed_blocks(n, radius):
+    """You cut the sequence into fixed blocks. A window moves along: each position is in the middle of its own."""
+    positions = torch.arange(n)
+    block = positions // (radius + 1)
+    return block[:, None] == block
+
+
+@window_mask.misconception
+def first_keys_for_everyone(n, radius):
+    """Every query of yours sees the same first keys. The window depends on the query's own position."""
+    positions = torch.arange(n)
+    return (positions <= radius).expand(n, n)
+
+
+@window_mask.alternative
+def two_triangles(n, radius):
+    everything = torch.ones(n, n)
+    return everything.tril(radius) * everything.triu(-radius)
+
+
+@window_mask.alternative
+def slices_of_rows(n, radius):
+    mask = torch.zeros(n, n, dtype=torch.int)
+    for i in range(n):
+        mask[i, max(0, i - radius) : i + radius + 1] = 1
+    return mask
+
+
+@window_mask.alternative
+def nested_lists(n, radius):
+    return torch.tensor([[abs(i - j) <= radius for j in range(n)] for i in range(n)])
+
+
+@window_mask.alternative
+def from_squares(n, radius):
+    positions = torch.arange(n, dtype=torch.float64)
+    return torch.cdist(positions[:, None], positions[:, None]) < radius + 0.5

@@ -1,0 +1,356 @@
+"""The exercise `alibi_bias`: what must hold, and what people really write instead."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from course_lib import positions as reference
+from course_lib.checking.exercise import Exercise
+from course_lib.checking.expect import as_shape, expect, expect_close, expect_floats
+
+alibi_bias = Exercise(
+    reference.alibi_bias,
+    cases=[
+        {"num_heads": 2, "n": 3},
+        {"num_heads": 8, "n": 5},
+        {"num_heads": 1, "n": 4},
+        {"num_heads": 3, "n": 4},
+        {"num_heads": 7, "n": 6},
+    ],
+    minutes=12,
+    difficulty=2,
+    hints=[
+        "Two tables are multiplied: one number for each head, and one distance for each pair (query, key).",
+        "For 8 heads the slopes are 1/2, 1/4, …, 1/256. Check that your formula gives 1/2 for the first head.",
+        "slopes[:, None, None] * distance multiplies (heads, 1, 1) by (n, n). And the bias must lower far keys.",
+        "p = 2 ** int(math.log2(num_heads)); the first p slopes are 2 ** (-8 * h / p) for h in range(1, p + 1), the "
+        "others 2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2).",
+    ],
+)
+
+
+def penalty_of(subject, case):
+    """What the softmax sees of the bias: row by row, the part up to the query, relative to the query itself."""
+    num_heads, n = case["num_heads"], case["n"]
+    with subject.unobserved():  # what stands to the right of the query is free
+        got = subject(num_heads, n)
+    same = as_shape(got, (num_heads, n, n)) if isinstance(got, torch.Tensor) else None
+    if same is None or same.isnan().any() or not same.is_floating_point():
+        subject.note("call", got)
+        expect_floats(got, (num_heads, n, n), "the bias")
+    own = same.double().diagonal(dim1=-2, dim2=-1)
+    past = torch.ones(n, n, dtype=torch.bool).tril()
+    penalty = torch.where(past, same.double() - own[..., None], 0.0)
+    subject.note("penalty", penalty)
+    expect(own.isfinite().all(), "A position is not allowed to look at itself: the bias is infinite there.")
+    return penalty
+
+
+def penalty_wanted(case):
+    return reference.alibi_bias(**case).double().tril()
+
+
+@alibi_bias.property("there is one n × n table for each head", points=1)
+def alibi_shape(subject, case):
+    penalty_of(subject, case)
+
+
+@alibi_bias.property("the further back a key is, the lower its bias", points=1)
+def alibi_decreases(subject, case):
+    penalty = penalty_of(subject, case)
+    last = penalty[:, -1]  # the query that sees all keys
+    expect(
+        (last.diff(dim=-1) > 0).all(),
+        f"For the last query, the bias of the keys 0, 1, 2, … in head 0 is {[round(v, 4) for v in last[0].tolist()]} "
+        "(relative to its own): it should rise towards the query.",
+    )
+
+
+@alibi_bias.property("each step back costs a head the same", points=1)
+def alibi_is_linear(subject, case):
+    penalty = penalty_of(subject, case)
+    positions = torch.arange(case["n"], dtype=torch.float64)
+    distance = (positions[:, None] - positions).tril()
+    step = -penalty[:, 1, 0]
+    expect_close(penalty, -step[:, None, None] * distance, "the bias, compared with distance × the cost of one step,")
+
+
+@alibi_bias.property("2, 4, 8, … heads: the slopes are 2^(-8h/H)", points=1)
+def alibi_slopes_of_powers_of_two(subject, case):
+    if math.log2(case["num_heads"]).is_integer():
+        slopes = -penalty_wanted(case)[:, 1, 0]
+        expect_close(-penalty_of(subject, case)[:, 1, 0], slopes, "the cost of one step, head by head,")
+
+
+@alibi_bias.property("other numbers of heads: the series of p heads, then every second of the series of 2p", points=1)
+def alibi_slopes_of_others(subject, case):
+    slopes = -penalty_wanted(case)[:, 1, 0]
+    expect_close(-penalty_of(subject, case)[:, 1, 0], slopes, "the cost of one step, head by head,")
+
+
+@alibi_bias.misconception
+def starts_at_head_zero(num_heads, n):
+    """Your h starts at 0, so the first slope is 1. The heads are counted from 1: with 8 heads the first slope is 1/2
+    and the last 1/256."""
+    p = 2 ** int(math.log2(num_heads))
+    series = [2 ** (-8 * h / p) for h in range(p)]
+    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    slopes = torch.tensor(series + between)
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs()
+    return -slopes[:, None, None] * distance
+
+
+@alibi_bias.misconception
+def uses_one_series_for_any_number(num_heads, n):
+    """You used 2^(-8h/H) for every number of heads. That series is meant for powers of two; 3 heads, say, take the two
+    slopes of 2 heads and then the first of 4 heads."""
+    p = num_heads
+    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
+    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    slopes = torch.tensor(series + between)
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs()
+    return -slopes[:, None, None] * distance
+
+
+@alibi_bias.misconception
+def takes_the_next_power_of_two(num_heads, n):
+    """You took the first slopes of the next larger power of two. Begin with the largest power of two that is at most
+    the number of heads, and fill up with every second slope of the longer series."""
+    p = 2 ** math.ceil(math.log2(num_heads))
+    series = [2 ** (-8 * h / p) for h in range(1, num_heads + 1)]
+    between = []
+    slopes = torch.tensor(series + between)
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs()
+    return -slopes[:, None, None] * distance
+
+
+@alibi_bias.misconception
+def takes_neighbours_of_the_longer_series(num_heads, n):
+    """For the remaining heads you took the slopes one after the other from the longer series. Take every second one,
+    h = 1, 3, 5, …: those between are there already."""
+    p = 2 ** int(math.log2(num_heads))
+    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
+    between = [2 ** (-4 * h / p) for h in range(1, num_heads - p + 1)]
+    slopes = torch.tensor(series + between)
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs()
+    return -slopes[:, None, None] * distance
+
+
+@alibi_bias.misconception
+def sorts_the_slopes(num_heads, n):
+    """You sorted the slopes. The slopes of the remaining heads come last, after the series of the first p heads."""
+    p = 2 ** int(math.log2(num_heads))
+    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
+    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    slopes = torch.tensor(sorted(series + between, reverse=True))
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs()
+    return -slopes[:, None, None] * distance
+
+
+@alibi_bias.misconception
+def puts_the_remaining_heads_first(num_heads, n):
+    """The slopes of the remaining heads stand before the series of the first p heads. They come after it."""
+    p = 2 ** int(math.log2(num_heads))
+    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
+    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    slopes = torch.tensor(between + series)
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs()
+    return -slopes[:, None, None] * distance
+
+
+@alibi_bias.misconception
+def gives_all_heads_one_slope(num_heads, n):
+    """All your heads have the same slope, 2^(-8/H). The head's number h belongs into the exponent."""
+    p = 2 ** int(math.log2(num_heads))
+    slopes = torch.tensor([2 ** (-8 / num_heads)] * num_heads)
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs()
+    return -slopes[:, None, None] * distance
+
+
+@alibi_bias.misconception
+def favours_far_keys(num_heads, n):
+    """Your bias grows with the distance, so that far keys are favoured. It is a penalty: it needs a minus sign (or i
+    and j have changed places)."""
+    p = 2 ** int(math.log2(num_heads))
+    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
+    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    slopes = torch.tensor(series + between)
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs()
+    return slopes[:, None, None] * distance
+
+
+@alibi_bias.misconception
+def forgets_the_slopes(num_heads, n):
+    """Every head has the slope 1: the distance is not multiplied by the head's slope."""
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs()
+    return -distance.float().expand(num_heads, n, n)
+
+
+@alibi_bias.misconception
+def penalises_the_future(num_heads, n):
+    """Your bias is the same for all keys up to the query: far keys cost nothing. If there is a penalty, it stands right
+    of the query, where the causal mask hides everything: query and key have changed places."""
+    p = 2 ** int(math.log2(num_heads))
+    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
+    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    slopes = torch.tensor(series + between)
+    positions = torch.arange(0, n)
+    distance = (positions[None, :] - positions[:, None]).clamp(min=0)
+    return -slopes[:, None, None] * distance
+
+
+@alibi_bias.misconception
+def spaces_the_slopes_evenly(num_heads, n):
+    """Your slopes are h/H, evenly spaced. They are powers of two: each is a fixed fraction of the one before."""
+    slopes = torch.arange(1, num_heads + 1) / num_heads
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs()
+    return -slopes[:, None, None] * distance
+
+
+@alibi_bias.misconception
+def halves_from_head_to_head(num_heads, n):
+    """Your slopes are 2^(-h) for every number of heads. That is right for 8 heads only: the exponent is 8h/H."""
+    p = 2 ** int(math.log2(num_heads))
+    series = [2 ** (-h) for h in range(1, num_heads + 1)]
+    slopes = torch.tensor(series)
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs()
+    return -slopes[:, None, None] * distance
+
+
+@alibi_bias.misconception
+def divides_eight_by_the_head(num_heads, n):
+    """Your exponent is 8/h. It is 8h/H: the head's number multiplies, the number of heads divides."""
+    p = 2 ** int(math.log2(num_heads))
+    series = [2 ** (-8 / h) for h in range(1, num_heads + 1)]
+    slopes = torch.tensor(series)
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs()
+    return -slopes[:, None, None] * distance
+
+
+@alibi_bias.misconception
+def reverses_the_heads(num_heads, n):
+    """Your slopes stand in reverse order: the first head has the steepest, the following ones are flatter."""
+    p = 2 ** int(math.log2(num_heads))
+    series = [2 ** (-8 * h / p) for h in range(p, 0, -1)]
+    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    slopes = torch.tensor(series + between)
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs()
+    return -slopes[:, None, None] * distance
+
+
+@alibi_bias.misconception
+def drops_the_minus_of_the_exponent(num_heads, n):
+    """Your slopes are 2^(+8h/H), powers above 1, up to 256. The exponent is negative."""
+    p = 2 ** int(math.log2(num_heads))
+    series = [2 ** (8 * h / p) for h in range(1, p + 1)]
+    between = [2 ** (4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    slopes = torch.tensor(series + between)
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs()
+    return -slopes[:, None, None] * distance
+
+
+@alibi_bias.misconception
+def squares_the_distance(num_heads, n):
+    """Your penalty grows with the square of the distance. Every step back costs a head the same."""
+    p = 2 ** int(math.log2(num_heads))
+    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
+    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    slopes = torch.tensor(series + between)
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs() ** 2
+    return -slopes[:, None, None] * distance
+
+
+@alibi_bias.misconception
+def gives_factors(num_heads, n):
+    """You return factors between 0 and 1, to be multiplied. A bias is added to the scores before the softmax, which
+    takes the exponential itself."""
+    p = 2 ** int(math.log2(num_heads))
+    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
+    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    slopes = torch.tensor(series + between)
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs()
+    return (-slopes[:, None, None] * distance).exp()
+
+
+@alibi_bias.misconception
+def puts_the_heads_last(num_heads, n):
+    """The heads are your last axis. They come first: (heads, query, key), so that the bias fits the scores."""
+    p = 2 ** int(math.log2(num_heads))
+    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
+    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    slopes = torch.tensor(series + between)
+    positions = torch.arange(0, n)
+    distance = (positions[:, None] - positions[None, :]).abs()
+    return -slopes * distance[:, :, None]
+
+
+@alibi_bias.misconception
+def returns_the_slopes_alone(num_heads, n):
+    """You return the slopes, one number a head. Multiply them with the distances of all pairs of positions."""
+    p = 2 ** int(math.log2(num_heads))
+    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
+    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    slopes = torch.tensor(series + between)
+    return slopes
+
+
+def slopes_by_recursion(num_heads):
+    if math.log2(num_heads).is_integer():
+        start = 2.0 ** (-(2.0 ** -(math.log2(num_heads) - 3)))
+        return [start ** (i + 1) for i in range(num_heads)]
+    closest = 2 ** math.floor(math.log2(num_heads))
+    return slopes_by_recursion(closest) + slopes_by_recursion(2 * closest)[0::2][: num_heads - closest]
+
+
+@alibi_bias.alternative
+def one_row_for_all_queries(num_heads, n):
+    """The softmax does not see a constant added to a row: slope × j is enough."""
+    return torch.tensor(slopes_by_recursion(num_heads))[:, None, None] * torch.arange(n)
+
+
+@alibi_bias.alternative
+def with_the_mask_inside(num_heads, n):
+    positions = torch.arange(n)
+    signed = (positions[None, :] - positions[:, None]).float()
+    future = torch.ones(n, n, dtype=torch.bool).triu(1)
+    bias = torch.stack([slope * signed for slope in slopes_by_recursion(num_heads)])
+    return bias.masked_fill(future, -math.inf)
+
+
+@alibi_bias.alternative
+def in_three_loops(num_heads, n):
+    p = 1
+    while 2 * p <= num_heads:
+        p *= 2
+    bias = torch.zeros(num_heads, n, n, dtype=torch.float64)
+    for head in range(num_heads):
+        exponent = 8 * (head + 1) / p if head < p else 4 * (2 * (head - p) + 1) / p
+        for i in range(n):
+            for j in range(n):
+                bias[head, i, j] = (j - i) / 2**exponent
+    return bias
+
+
+@alibi_bias.alternative
+def counting_the_distance_from_one(num_heads, n):
+    slopes = torch.tensor(slopes_by_recursion(num_heads))
+    i, j = torch.meshgrid(torch.arange(n), torch.arange(n), indexing="ij")
+    return torch.einsum("h,ij->hij", -slopes, (i - j + 1).float())[None]

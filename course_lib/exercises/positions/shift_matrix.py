@@ -1,0 +1,290 @@
+"""The exercise `shift_matrix`: what must hold, and what people really write instead."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from course_lib import positions as reference
+from course_lib.checking.exercise import Exercise
+from course_lib.checking.expect import expect_close, expect_floats
+from course_lib.positions import sinusoidal_encoding
+
+shift_matrix = Exercise(
+    reference.shift_matrix,
+    cases=[
+        {"k": 1, "d_model": 2},
+        {"k": 3, "d_model": 4},
+        {"k": -2, "d_model": 6},
+        {"k": 17, "d_model": 8},
+    ],
+    minutes=12,
+    difficulty=3,
+    hints=[
+        "Start with d_model = 2: one pair, frequency 1. Write out sin(pos + k) and cos(pos + k).",
+        "sin(a + b) = sin a cos b + cos a sin b and cos(a + b) = cos a cos b - sin a sin b. The numbers in front of "
+        "sin a and cos a are the four entries of a 2 × 2 block.",
+        "A larger matrix has one such block for each pair on its diagonal, with b = k · 10000^(-2i/d_model), and zeros "
+        "elsewhere.",
+        "For pair i, with s = 2i and c = 2i + 1: matrix[s, s] = matrix[c, c] = cos b, matrix[s, c] = sin b, "
+        "matrix[c, s] = -sin b.",
+    ],
+)
+
+
+def shift_of(subject, case):
+    d_model = case["d_model"]
+    return expect_floats(subject(case["k"], d_model), (d_model, d_model), "the matrix").double()
+
+
+@shift_matrix.property("the matrix is d_model × d_model", points=1)
+def shift_shape(subject, case):
+    shift_of(subject, case)
+
+
+@shift_matrix.property("a shift by 0 changes nothing", points=1)
+def shift_by_zero(subject, case):
+    matrix = shift_of(subject, {**case, "k": 0})
+    expect_close(matrix, torch.eye(case["d_model"], dtype=torch.float64), "the matrix for k = 0")
+
+
+@shift_matrix.property("pairs do not mix: only the 2 × 2 blocks on the diagonal are filled", points=1)
+def shift_blocks(subject, case):
+    matrix = shift_of(subject, case)
+    pair = torch.arange(case["d_model"]) // 2
+    outside = matrix * (pair[:, None] != pair[None, :])
+    expect_close(outside, torch.zeros_like(outside), "the part of the matrix outside of the blocks")
+
+
+@shift_matrix.property("it turns and does not stretch: every vector keeps its length", points=1)
+def shift_is_orthogonal(subject, case):
+    matrix = shift_of(subject, case)
+    expect_close(matrix.T @ matrix, torch.eye(case["d_model"], dtype=torch.float64), "Mᵀ M, for a rotation the unit,")
+
+
+@shift_matrix.property("M @ PE(pos) = PE(pos + k), whatever pos is", points=2)
+def shift_values(subject, case):
+    k, d_model = case["k"], case["d_model"]
+    matrix = shift_of(subject, case)
+    table = sinusoidal_encoding(60, d_model).double()
+    for pos in (2, 3, 10, 40):
+        expect_close(matrix @ table[pos], table[pos + k], f"M @ PE({pos}), compared with PE({pos} + {k}),", atol=1e-4)
+
+
+@shift_matrix.misconception
+def shifts_backwards(k, d_model):
+    """Your matrix turns the wrong way: it moves a vector back by k. The minus sign stands at the wrong sine, or the
+    matrix is meant for row vectors."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = k / 10000 ** (2 * i / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = -math.sin(angle)
+        matrix[c, s] = math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def forgets_the_minus(k, d_model):
+    """Both sines in your blocks have the same sign, which is no rotation: cos(a + b) = cos a cos b - sin a sin b."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = k / 10000 ** (2 * i / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = math.sin(angle)
+        matrix[c, s] = math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def turns_all_pairs_alike(k, d_model):
+    """You turn every pair by the angle k. Each pair has a frequency of its own, and its angle is k times that."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = k
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = math.sin(angle)
+        matrix[c, s] = -math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def pairs_the_two_halves(k, d_model):
+    """You paired column i with column i + d_model/2. In the interleaved table the columns 2i and 2i+1 are a pair."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = k / 10000 ** (2 * i / d_model)
+        s, c = i, i + d_model // 2
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = math.sin(angle)
+        matrix[c, s] = -math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def doubles_the_exponent_of_the_shift(k, d_model):
+    """Your exponents are twice too large: pair i has the frequency 10000^(-2i/d_model), where i counts pairs."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = k / 10000 ** (4 * i / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = math.sin(angle)
+        matrix[c, s] = -math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def halves_the_exponent_of_the_shift(k, d_model):
+    """Your exponents are half as large as they should be: pair i has the frequency 10000^(-2i/d_model)."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = k / 10000 ** (i / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = math.sin(angle)
+        matrix[c, s] = -math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def multiplies_the_angle(k, d_model):
+    """You multiply k by 10000^(2i/d_model) where you should divide: later pairs turn more slowly, not faster."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = k * 10000 ** (2 * i / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = math.sin(angle)
+        matrix[c, s] = -math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def swaps_sine_and_cosine_in_the_blocks(k, d_model):
+    """Sine and cosine have changed places in your blocks: for k = 0 the cosine, 1, must stand on the diagonal."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = k / 10000 ** (2 * i / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.sin(angle)
+        matrix[s, c] = math.cos(angle)
+        matrix[c, s] = -math.cos(angle)
+        matrix[c, c] = math.sin(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def scales_each_column(k, d_model):
+    """Your matrix only has a diagonal, so each number is scaled by itself. To turn a pair, its sine needs a part of
+    its cosine, and the other way round."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = k / 10000 ** (2 * i / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def always_shifts_by_one(k, d_model):
+    """k does not enter your angles: the matrix shifts by one step, whatever k is."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = 1 / 10000 ** (2 * i / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = math.sin(angle)
+        matrix[c, s] = -math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def rolls_the_columns(k, d_model):
+    """Your matrix moves the columns of a vector by k places. The shift is along the positions: it turns each pair and
+    leaves every column where it is."""
+    return torch.roll(torch.eye(d_model), k, dims=0)
+
+
+@shift_matrix.misconception
+def uses_the_base_1000_for_the_shift(k, d_model):
+    """Your base is 1000; the table's is 10000."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = k / 1000 ** (2 * i / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = math.sin(angle)
+        matrix[c, s] = -math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def fits_one_position_only(k, d_model):
+    """Your matrix has been made for one position: it maps PE(0) to PE(k), but it fails elsewhere. One M has to do for
+    all positions."""
+    start, end = sinusoidal_encoding(1, d_model)[0], sinusoidal_encoding(abs(k) + 1, d_model)[-1]
+    if k < 0:
+        end = end * torch.tensor([-1.0, 1.0]).repeat(d_model // 2)
+    return torch.outer(end, start) / (start @ start)
+
+
+@shift_matrix.misconception
+def forgets_the_last_pair(k, d_model):
+    """The last pair of columns has no block in your matrix: the loop over the pairs stops one too early."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2 - 1):
+        angle = k / 10000 ** (2 * i / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = math.sin(angle)
+        matrix[c, s] = -math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.alternative
+def as_a_block_diagonal(k, d_model):
+    angles = [k * 1e-4 ** (2 * i / d_model) for i in range(d_model // 2)]
+    return torch.block_diag(*[torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles])
+
+
+@shift_matrix.alternative
+def as_a_matrix_exponential(k, d_model):
+    frequencies = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    spin = torch.zeros(d_model, d_model, dtype=torch.float64)
+    even = torch.arange(0, d_model, 2)
+    spin[even, even + 1], spin[even + 1, even] = frequencies, -frequencies
+    return torch.linalg.matrix_exp(k * spin)
+
+
+@shift_matrix.alternative
+def by_least_squares(k, d_model):
+    """Found from many positions instead of a formula."""
+    frequencies = 10000.0 ** (-(torch.arange(d_model, dtype=torch.float64) // 2) * 2 / d_model)
+    pos = torch.arange(0, 40000, 7, dtype=torch.float64)[:, None]
+    even = torch.arange(d_model) % 2 == 0
+    before = torch.where(even, (pos * frequencies).sin(), (pos * frequencies).cos())
+    after = torch.where(even, ((pos + k) * frequencies).sin(), ((pos + k) * frequencies).cos())
+    return torch.linalg.lstsq(before, after).solution.T
+
+
+@shift_matrix.alternative
+def from_diagonals(k, d_model):
+    angles = (k * 10000.0 ** (-torch.arange(0, d_model, 2) / d_model)).repeat_interleave(2)
+    off = angles.sin() * (torch.arange(d_model) % 2 == 0)
+    return torch.diag(angles.cos()) + torch.diag(off[:-1], 1) - torch.diag(off[:-1], -1)
