@@ -532,7 +532,7 @@ beam = Exercise(
         beam_case(7, 4, bos_id=1, eos_id=3, max_len=5, alpha=1.0, seed=94, eos_bias=1.0),
         beam_case(4, 2, bos_id=3, eos_id=1, max_len=1, alpha=0.5, seed=51),
     ],
-    minutes=20,
+    minutes=15,
     difficulty=3,
     hints=[
         "Keep two things: `prefixes` (beam, time), at first one row with BOS, and `totals` (beam,), the log-probability "
@@ -1356,7 +1356,7 @@ sampling = Exercise(
             "u": torch.tensor([0.03, 0.97, 0.48, 0.71, 0.22, 0.55]).double(),
         },
     ],
-    minutes=10,
+    minutes=8,
     difficulty=2,
     hints=[
         "Three steps: divide the logits by the temperature, softmax, and then find the piece of the line on which u "
@@ -1714,7 +1714,7 @@ top_k = Exercise(
         {"logits": distinct(2, 4, 7, seed=72, scale=3) - 4, "k": 1},
         {"logits": distinct(5, seed=73, scale=2) + 2, "k": 4},
     ],
-    minutes=6,
+    minutes=5,
     difficulty=1,
     hints=[
         "How large is the smallest logit that stays? Everything below it has to go.",
@@ -1947,7 +1947,7 @@ top_p = Exercise(
         {"logits": distinct(4, 5, seed=82, scale=2), "p": 0.3},
         {"logits": distinct(2, 3, 7, seed=83, scale=1.5), "p": 0.95},
     ],
-    minutes=12,
+    minutes=8,
     difficulty=2,
     hints=[
         "Sort the logits, largest first, and take the softmax. Now the sum of the probabilities so far grows from left "
@@ -2239,7 +2239,7 @@ caching = Exercise(
         pieces_case(3, [1, 4], d_model=8, num_heads=2, seed=92),
         pieces_case(1, [3, 1, 1, 2], d_model=4, num_heads=1, seed=93),
     ],
-    minutes=20,
+    minutes=15,
     difficulty=3,
     hints=[
         "Write it without a cache first: project, split the heads, causal attention, merge, w_o. That is worth points "
@@ -3049,7 +3049,7 @@ class OneTensorForBoth(nn.Module):
 counting = Exercise(
     decoding.count_scores,
     cases=[{"n": 1, "use_cache": True}, {"n": 3, "use_cache": False}, {"n": 10, "use_cache": True}],
-    minutes=5,
+    minutes=4,
     difficulty=1,
     hints=[
         "Write n = 3 on paper. To write token 1 the model has 1 position in front of it (BOS), for token 2 it has 2, "
@@ -3241,7 +3241,7 @@ forgetting = Exercise(
         {"n": 6, "a": -0.8, "b": 0.5},
         {"n": 5, "a": 1.2, "b": -1.0},
     ],
-    minutes=5,
+    minutes=4,
     difficulty=1,
     hints=[
         "Write out n = 3: h_3 = a h_2 + b x_3 = a (a h_1 + b x_2) + b x_3 = a² b x_1 + a b x_2 + b x_3.",
@@ -3422,7 +3422,7 @@ measuring = Exercise(
             "references": sentences("a b c d e", "a b c d e f g", "y b c d e x"),
         },
     ],
-    minutes=15,
+    minutes=10,
     difficulty=2,
     hints=[
         "Two parts: the precisions p_1 … p_4, and the penalty for being too short. Begin with p_1 of one sentence: how "
