@@ -34,7 +34,11 @@ Hidden(
     points=1,
     cases=[
         {"logits": normal(4, 6, seed=261), "temperature": 1.6, "u": torch.tensor([0.36, 0.81, 0.08, 0.59]).double()},
-        {"logits": normal(5, 3, seed=262, scale=2), "temperature": 0.4, "u": torch.tensor([0.2, 0.5, 0.9, 0.7, 0.95]).double()},
+        {
+            "logits": normal(5, 3, seed=262, scale=2),
+            "temperature": 0.4,
+            "u": torch.tensor([0.2, 0.5, 0.9, 0.7, 0.95]).double(),
+        },
     ],
 )
 

@@ -39,7 +39,9 @@ class NextTokenTable:
         if ids.dim() != 2:
             raise ValueError(f"The model wants prefixes of shape (rows, time), not {tuple(ids.shape)}.")
         if len(self.start) not in (1, len(ids)):
-            raise ValueError(f"The model was made for {len(self.start)} sentences, but it was given {len(ids)} prefixes.")
+            raise ValueError(
+                f"The model was made for {len(self.start)} sentences, but it was given {len(ids)} prefixes."
+            )
         logits = self.start.expand(len(ids), -1)  # (rows, vocab)
         for age in range(min(len(self.table), ids.shape[1])):
             logits = logits + self.table[age, ids[:, -1 - age]]

@@ -45,7 +45,7 @@ def expect_ids(got, shape=None, what="the result"):
 
 def random_model(vocab, rows, seed, never=(), favour=None, scale=1.5):
     """A model whose answers depend on the sentence and on the last three tokens. `never`: ids that are not for use."""
-    start = normal(rows, vocab, seed=seed)
+    start = normal(rows, vocab, seed=seed) + 0.001 * torch.arange(vocab)  # so that no two sums are equal
     start[:, list(never)] -= 30
     if favour is not None:
         start[:, favour[0]] += favour[1]
@@ -504,12 +504,12 @@ def by_recursion(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 
 def toy_model():
     """BOS, EOS, I, a, am, student: greedy says "I am" (0.5 · 0.4 = 0.20), but "a student" is 0.4 · 0.9 = 0.36."""
-    table = torch.full((1, 6, 6), 1e-4, dtype=torch.float64)
-    table[0, 0, [2, 3]] = torch.tensor([0.5, 0.4]).double()
-    table[0, 2, [4, 5]] = torch.tensor([0.4, 0.35]).double()
-    table[0, 3, [5, 4]] = torch.tensor([0.9, 0.05]).double()
+    table = torch.full((1, 6, 6), 1e-9, dtype=torch.float64)
+    table[0, 0, 2:] = torch.tensor([0.5, 0.4, 0.05, 0.05]).double()
+    table[0, 2, 3:] = torch.tensor([0.25, 0.4, 0.35]).double()
+    table[0, 3, [2, 4, 5]] = torch.tensor([0.05, 0.05, 0.9]).double()
     table[0, [4, 5], 1] = 1.0
-    return NextTokenTable(torch.zeros(1, 6, dtype=torch.float64), (table / table.sum(dim=-1, keepdim=True)).log())
+    return NextTokenTable(torch.zeros(1, 6, dtype=torch.float64), table.log())
 
 
 def beam_case(vocab, beam_size, bos_id, eos_id, max_len, alpha, seed, eos_bias=0.0):
@@ -1399,7 +1399,9 @@ def sample_pieces(subject, case):
     compare_draws(sampled(subject, logits, 1.0, u), logits, 1.0, u)
 
 
-@sampling.property("over 200 evenly spread u, each token comes as often as softmax(logits / temperature) says", points=2)
+@sampling.property(
+    "over 200 evenly spread u, each token comes as often as softmax(logits / temperature) says", points=2
+)
 def sample_frequencies(subject, case):
     logits, temperature, _ = case.values()
     u = (torch.arange(200).double() + 0.5) / 200
@@ -1910,7 +1912,7 @@ def fails_for_a_large_k(logits, k):
 
 @top_k.alternative
 def by_sorting(logits, k):
-    limit = logits.sort(dim=-1, descending=True).values[..., : k][..., -1].unsqueeze(-1)
+    limit = logits.sort(dim=-1, descending=True).values[..., :k][..., -1].unsqueeze(-1)
     return torch.where(logits >= limit, logits, torch.finfo(logits.dtype).min)
 
 
@@ -2229,7 +2231,12 @@ def sorted_upwards_from_the_tail(logits, p):
 
 
 def pieces_case(batch, sizes, d_model, num_heads, seed):
-    return {"d_model": d_model, "num_heads": num_heads, "x": normal(batch, sum(sizes), d_model, seed=seed), "sizes": sizes}
+    return {
+        "d_model": d_model,
+        "num_heads": num_heads,
+        "x": normal(batch, sum(sizes), d_model, seed=seed),
+        "sizes": sizes,
+    }
 
 
 caching = Exercise(
@@ -2288,7 +2295,9 @@ def next_piece(built, piece, *cache):
     """Output and cache for one more piece."""
     output, cache = expect_tuple(built(piece, *cache), ("output", "cache"))
     output = expect_floats(output, tuple(piece.shape), "the output")
-    expect(cache is not None, "The cache that you return is None. The next piece needs the keys and values of this one.")
+    expect(
+        cache is not None, "The cache that you return is None. The next piece needs the keys and values of this one."
+    )
     return output, cache
 
 
