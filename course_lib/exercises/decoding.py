@@ -1679,7 +1679,7 @@ def walking_along_the_line(logits, temperature, u):
             continue
         weights = [math.exp((value - max(row)) / temperature) for value in row]
         rest = lot * sum(weights)
-        for token, weight in enumerate(weights):
+        for token, weight in enumerate(weights):  # noqa: B007
             if rest < weight:
                 break
             rest -= weight
@@ -3112,7 +3112,7 @@ def the_last_step_only(n, use_cache):
 def all_steps_as_long_as_the_last(n, use_cache):
     """You count every step as if all n positions were there already. At step t there are only t."""
     total = 0
-    for t in range(1, n + 1):
+    for t in range(1, n + 1):  # noqa: B007
         queries = 1 if use_cache else n
         keys = n
         total += queries * keys
@@ -3154,7 +3154,8 @@ def the_other_way_round(n, use_cache):
 
 @counting.misconception
 def one_key_with_a_cache(n, use_cache):
-    """With a cache you count one score at each step, as for an RNN. The new query still meets the keys of all t positions."""
+    """With a cache you count one score at each step, as for an RNN. The new query still meets the keys of all t
+    positions."""
     total = 0
     for t in range(1, n + 1):
         queries = 1 if use_cache else t
@@ -3210,7 +3211,8 @@ def does_not_see_its_own_key(n, use_cache):
 
 @counting.misconception
 def square_in_total(n, use_cache):
-    """Without a cache you count n · n in all. That is the last step alone: every step before it costs its own square."""
+    """Without a cache you count n · n in all. That is the last step alone: every step before it costs its own
+    square."""
     total = 0
     for t in range(1, n + 1):
         queries = 1 if use_cache else t
@@ -3603,7 +3605,8 @@ def plain_ratio_as_penalty(hypotheses, references):
 
 @measuring.misconception
 def arithmetic_mean(hypotheses, references):
-    """You take the ordinary mean of the four precisions. BLEU takes the geometric one: the fourth root of their product."""
+    """You take the ordinary mean of the four precisions. BLEU takes the geometric one: the fourth root of their
+    product."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):
@@ -3761,7 +3764,8 @@ def log_of_zero(hypotheses, references):
 
 @measuring.misconception
 def smoothed(hypotheses, references):
-    """You add 1 to the counts so that no precision is 0. That is done for single sentences; here nothing is smoothed."""
+    """You add 1 to the counts so that no precision is 0. That is done for single sentences; here nothing is
+    smoothed."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):
@@ -3800,7 +3804,8 @@ def leaves_out_a_precision_of_zero(hypotheses, references):
 
 @measuring.misconception
 def mean_over_sentences(hypotheses, references):
-    """You compute a BLEU for each sentence and take the mean. Matches and totals are summed over the whole corpus first;
+    """You compute a BLEU for each sentence and take the mean. Matches and totals are summed over the whole corpus
+    first;
     a short sentence without a run of four would count as 0."""
     scores = []
     for pair in zip(hypotheses, references):
@@ -3836,7 +3841,7 @@ def any_reference_will_do(hypotheses, references):
     log_precision = 0.0
     for n in (1, 2, 3, 4):
         matches, total = 0, 0
-        for hypothesis, reference in zip(hypotheses, references):
+        for hypothesis, reference in zip(hypotheses, references):  # noqa: B007
             found = ngrams(hypothesis, n)
             matches += (found & sum((ngrams(each, n) for each in references), Counter())).total()
             total += found.total()
