@@ -9,6 +9,7 @@ A cell of the source says what it is in a few words behind its `# %%`:
     # %% setup                             locked; imports
     # %% exercise causal_mask              the student writes between ### BEGIN SOLUTION and ### END SOLUTION
     # %% check causal_mask                 holds the line `check(causal_mask)`; its points come from the exercise
+    # %% figure                            draws a diagram; folded, since its code teaches nothing
     # %% answer why_causal 2 [markdown]    a written answer, marked by hand, worth 2 points
 
 What nbgrader needs to know is derived from these words. After each check a locked cell is added in which the grader
@@ -44,6 +45,7 @@ NOTEBOOKS = ROOT / "notebooks"
 COURSE = ROOT / "autograder"
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+FOLDED = {"cellView": "form", "jupyter": {"source_hidden": True}}  # in Colab and in JupyterLab
 MAP_BEGIN, MAP_END = "<!-- map: written by `make build` -->", "<!-- end of map -->"
 EXERCISE_MARK = re.compile(r"\{\{exercise (\w+)\}\}")
 
@@ -85,6 +87,9 @@ def prepared(cell: NotebookNode, stem: str) -> Iterator[NotebookNode]:
             if cell.cell_type == "markdown":
                 cell.source = EXERCISE_MARK.sub(lambda mark: exercise_line(mark[1], stem), cell.source)
                 cell.source = cell.source.replace("{{map}}", course_map())
+            yield cell
+        case ["figure"] if cell.cell_type == "code":
+            cell.metadata.update(FOLDED)
             yield cell
         case ["setup"]:
             yield marked(cell, f"setup_{stem}", locked=True)
@@ -187,7 +192,7 @@ def neighbour_links(stem: str) -> list[str]:
 
 def bootstrap_cell() -> NotebookNode:
     cell = nbformat.v4.new_code_cell(bootstrap_source(**course_settings()))
-    cell.metadata.update({"cellView": "form", "jupyter": {"source_hidden": True}})  # folded in Colab and JupyterLab
+    cell.metadata.update(FOLDED)
     return marked(cell, "bootstrap", locked=True)
 
 

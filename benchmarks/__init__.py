@@ -1,1 +1,1 @@
-"""Measurements: what trains to what, and what is how fast. `python -m benchmarks` runs them."""
+"""Measurements: what takes how long, and what trains to what. `python -m benchmarks` runs them."""

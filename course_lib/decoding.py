@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from course_lib.encoder_decoder import DecoderLayer
 from course_lib.multi_head_attention import MultiHeadAttention, merge_heads, split_heads
-from course_lib.transformer import Transformer
+from course_lib.transformer import Transformer, decoder_layers
 
 NextLogits = Callable[[Tensor], Tensor]
 
@@ -48,12 +48,12 @@ def greedy_decode(next_logits: NextLogits, rows: int, bos_id: int, eos_id: int, 
 def beam_search(
     next_logits: NextLogits, beam_size: int, bos_id: int, eos_id: int, max_len: int, alpha: float
 ) -> tuple[list[int], float]:
-    """Keep the `beam_size` best unfinished prefixes instead of one, for a single sentence.
+    """Follow the `beam_size` best prefixes instead of one, for a single sentence.
 
     A sentence's score is its log-probability / length^alpha, where length counts its tokens, EOS included. In each
     round every prefix is continued in every way, and the best `beam_size` continuations by log-probability are kept.
-    Those that end with EOS are set aside, the others go on. When nothing goes on, or `max_len` tokens are there (what
-    is unfinished then counts as it stands), the best score wins.
+    Those that end with EOS are set aside (their places in the beam are gone), the others go on. When nothing goes on,
+    or `max_len` tokens are there (what is unfinished then counts as it stands), the best score wins.
     Returns: its ids without BOS, and its score.
     """
     prefixes = torch.tensor([[bos_id]])  # (beam, time)
@@ -227,7 +227,7 @@ def cached(model: Transformer, src_ids: Tensor) -> NextLogits:
     """
     memory = model.encode(src_ids)
     memory_mask = model.source_mask(src_ids)
-    layers = [CachedLayer(layer, memory, memory_mask) for layer in model.decoder.layers]
+    layers = [CachedLayer(layer, memory, memory_mask) for layer in decoder_layers(model)]
     done = torch.empty(len(src_ids), 0, dtype=torch.long)  # (rows, seen)
 
     def next_logits(ids: Tensor) -> Tensor:

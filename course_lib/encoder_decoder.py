@@ -17,10 +17,33 @@ on each sub-layer's result before it is added, and, as in torch, on the attentio
 
 from __future__ import annotations
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.multi_head_attention import MultiHeadAttention
+from course_lib.multi_head_attention import MultiHeadAttention, merge_heads, split_heads, with_head_axis
 from course_lib.sublayers import FeedForward, LayerNorm, residual_post_norm, residual_pre_norm
+
+# --- attention inside a model ---------------------------------------------------------------------------
+
+
+def fused_attention(
+    attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    """The output of `attention(query, key, value, mask)` without its weights: the same numbers, sooner.
+
+    Inside a model nobody looks at the weights, and torch's fused operator never stores them.
+
+    query: (batch, query, d_model); key and value: (batch, key, d_model). Returns: (batch, query, d_model).
+    """
+    q = split_heads(attention.w_q(query), attention.num_heads)  # (batch, head, query, d_k)
+    k = split_heads(attention.w_k(key), attention.num_heads)  # (batch, head, key, d_k)
+    v = split_heads(attention.w_v(value), attention.num_heads)
+    if mask is not None:
+        mask = with_head_axis(mask)  # (batch, 1, query, key)
+    dropout = attention.dropout.p if attention.training else 0.0
+    heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)  # (batch, head, query, d_k)
+    return attention.w_o(merge_heads(heads))
+
 
 # --- encoder --------------------------------------------------------------------------------------------
 
@@ -41,8 +64,7 @@ class EncoderLayer(nn.Module):
         """x: (batch, time, d_model); mask: (batch, 1 or time, time). Returns: the shape of x."""
 
         def attend(h: Tensor) -> Tensor:
-            output, _ = self.attention(h, h, h, mask, need_weights=False)
-            return self.dropout(output)
+            return self.dropout(fused_attention(self.attention, h, h, h, mask))
 
         def transform(h: Tensor) -> Tensor:
             return self.dropout(self.feed_forward(h))
@@ -97,12 +119,10 @@ class DecoderLayer(nn.Module):
         """
 
         def attend_to_targets(h: Tensor) -> Tensor:
-            output, _ = self.self_attention(h, h, h, mask, need_weights=False)
-            return self.dropout(output)
+            return self.dropout(fused_attention(self.self_attention, h, h, h, mask))
 
         def attend_to_source(h: Tensor) -> Tensor:
-            output, _ = self.cross_attention(h, memory, memory, memory_mask, need_weights=False)
-            return self.dropout(output)
+            return self.dropout(fused_attention(self.cross_attention, h, memory, memory, memory_mask))
 
         def transform(h: Tensor) -> Tensor:
             return self.dropout(self.feed_forward(h))

@@ -11,6 +11,7 @@ caller can forget one. Around it stand three instruments: a formula for the numb
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +29,8 @@ class Transformer(nn.Module):
     """An encoder-decoder that turns source ids and the targets so far into logits for the next targets.
 
     `tie_weights`: the output layer uses the target embedding's table, and so does the source embedding if both
-    vocabularies have the same size (the paper has one vocabulary for both languages).
+    vocabularies have the same size (the paper has one vocabulary for both languages). The row of `pad_id` then learns
+    as an output, and is masked as an input.
     """
 
     def __init__(
@@ -108,7 +110,9 @@ def require_ids(ids: Tensor, vocab_size: int, pad_id: int, name: str) -> None:
     if ids.dim() != 2 or ids.is_floating_point():
         raise ValueError(f"{name} should be whole numbers (batch, time), but is {ids.dtype} of {tuple(ids.shape)}.")
     if ids.numel() == 0:
-        raise ValueError(f"{name} is empty: its shape is {tuple(ids.shape)}. Give at least one sentence with one token.")
+        raise ValueError(
+            f"{name} is empty: its shape is {tuple(ids.shape)}. Give at least one sentence with one token."
+        )
     smallest, largest = int(ids.min()), int(ids.max())
     if smallest < 0 or largest >= vocab_size:
         wrong = smallest if smallest < 0 else largest
@@ -124,18 +128,25 @@ def require_ids(ids: Tensor, vocab_size: int, pad_id: int, name: str) -> None:
 def cross_attention_weights(model: Transformer, src_ids: Tensor, tgt_ids: Tensor) -> Tensor:
     """Where each target position looks in the source.
 
-    Layers drop their weights, since the fused operator is faster without them. Here each cross-attention is asked
-    once more, with the very arguments that it got.
+    Layers never compute their weights. So the queries are noted on their way into each cross-attention, which is then
+    asked again, this time with weights.
 
     Returns: (layer, batch, head, target, source).
     """
-    asked: list[tuple[Tensor, ...]] = []
-    attentions = [layer.cross_attention for layer in model.decoder.layers if isinstance(layer, DecoderLayer)]
-    hooks = [a.register_forward_pre_hook(lambda _, arguments: asked.append(arguments)) for a in attentions]
-    model(src_ids, tgt_ids)
+    attentions = [layer.cross_attention for layer in decoder_layers(model)]
+    queries: list[Tensor] = []
+    hooks = [a.w_q.register_forward_pre_hook(lambda _, inputs: queries.append(inputs[0])) for a in attentions]
+    memory = model.encode(src_ids)
+    model.decode(tgt_ids, memory, src_ids)
     for hook in hooks:
         hook.remove()
-    return torch.stack([a(*arguments)[1] for a, arguments in zip(attentions, asked)])
+    mask = model.source_mask(src_ids)
+    return torch.stack([a(query, memory, memory, mask)[1] for a, query in zip(attentions, queries)])
+
+
+def decoder_layers(model: Transformer) -> list[DecoderLayer]:
+    """The layers of the decoder, as what they are: a ModuleList only knows that they are modules."""
+    return cast(list[DecoderLayer], list(model.decoder.layers))
 
 
 # --- how many parameters --------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ use_course_style()
 # recurrent networks). The two parts are also independent of each other: one can train a decoder on top of an
 # encoder that somebody else has trained, or use one of the two alone.
 
-# %%
+# %% figure
 figure, ax = plt.subplots(figsize=(8.4, 2.7))
 
 

@@ -707,7 +707,7 @@ print("without scaling", [f"{w:.7f}" for w in products.softmax(dim=0).tolist()])
 # This is *scaled dot-product attention*. Its name is its recipe. (Elsewhere you may see one letter $A$ for the numbers
 # before the softmax and after it. Here the former are *scores* and the latter *weights*.)
 
-# %%
+# %% figure
 fig, ax = plt.subplots(figsize=(5.2, 4.6))
 boxes = {
     "$Q$": (0.8, 0, 0), "$K$": (2.6, 0, 0), "$V$": (4.4, 0, 0), "matrix product": (1.7, 1, 4),

@@ -136,7 +136,7 @@ plt.show()
 # The whole way, in five steps:
 
 
-# %%
+# %% figure
 def box(ax, x, y, width, height, colour, text="", size=8):
     ax.add_patch(plt.Rectangle((x, y), width, height, facecolor=colour, edgecolor="black", linewidth=0.7, alpha=0.85))
     if text:
@@ -513,8 +513,8 @@ plt.show()
 
 # %% [markdown]
 # Is it necessary? If nothing but another linear map followed, no: two matrices in a row are one matrix, and $W^O$
-# could be absorbed. But in a Transformer the input is *added* to the output (the residual connection, two notebooks
-# on), and $x + \text{concat}\,W^O$ goes on. Whoever wants to leave $W^O$ out would have to undo it on $x$ too.
+# could be absorbed. But in a Transformer the input is *added* to the output (the residual connection, in a later
+# notebook), and $x + \text{concat}\,W^O$ goes on. Whoever wants to leave $W^O$ out would have to undo it on $x$ too.
 
 # %%
 torch.manual_seed(0)
@@ -615,7 +615,8 @@ mask = causal_mask(T)
 for h in (2, 4):
     scores = torch.randn(1, h, T, T)
     try:
-        weights = masked_softmax(scores, mask.unsqueeze(1))  # the mask is (4, 1, 4)
+        hidden = ~mask.unsqueeze(1)  # (4, 1, 4): an axis that does not belong there
+        weights = scores.masked_fill(hidden, -math.inf).softmax(dim=-1)
         leak = weights[0, :, 0, 1:].max()
         print(f"{h} heads, {T} tokens: no error; token 0 gives up to {leak:.2f} of its attention to the future")
     except RuntimeError as error:
@@ -726,8 +727,8 @@ class MultiHeadAttention(nn.Module):
     """Several attentions side by side, each with its own projections.
 
     Suggested parameters: four nn.Linear(d_model, d_model) with biases, called w_q, w_k, w_v and w_o. Head i owns
-    outputs i·d_k to (i+1)·d_k - 1 of w_q, w_k and w_v. (Other names and other packings are
-    understood too.)
+    outputs i·d_k to (i+1)·d_k - 1 of w_q, w_k and w_v. (Other names and other
+    packings are understood too.)
     """
 
     def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0):

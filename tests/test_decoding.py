@@ -1,20 +1,21 @@
-"""Decoding: the numbers of the notebook, parity of cached and uncached, bad input, and mistakes written otherwise."""
+"""The reference (searching, sampling, caching, scoring), the exercises' cases, and mistakes written otherwise."""
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from autograder.hidden import all_hidden
-from course_lib import decoding
 from course_lib.checking.grading import grade
 from course_lib.checking.inputs import NextTokenTable
 from course_lib.checking.subject import Subject
 from course_lib.decoding import (
+    CachedAttention,
     beam_search,
     bleu,
     cached,
@@ -22,7 +23,6 @@ from course_lib.decoding import (
     exact_match,
     generate,
     greedy_decode,
-    ngrams,
     rnn_influence,
     sample,
     top_k_filter,
@@ -31,8 +31,216 @@ from course_lib.decoding import (
 )
 from course_lib.exercises import all_exercises
 from course_lib.exercises import decoding as exercises
+from course_lib.exercises.decoding.beam_search import toy_model
+from course_lib.exercises.decoding.shared import random_model
+from course_lib.masks import causal_mask
 from course_lib.multi_head_attention import MultiHeadAttention, merge_heads, split_heads
 from course_lib.transformer import Transformer
+
+PAD, BOS, EOS, VOCAB = 0, 1, 2, 7
+
+
+def table_model(seed: int):
+    """A model that only looks at the last token and at how many there are."""
+    logits = 2 * torch.randn(12, VOCAB, VOCAB, generator=torch.Generator().manual_seed(seed))
+    logits[..., [PAD, BOS]] = -math.inf
+
+    def next_logits(ids: Tensor) -> Tensor:
+        return logits[ids.shape[1] - 1, ids[:, -1]]
+
+    return next_logits
+
+
+def log_probability(next_logits, ids: list[int]) -> float:
+    prefix, total = [BOS], 0.0
+    for token in ids:
+        total += next_logits(torch.tensor([prefix])).log_softmax(dim=-1)[0, token].item()
+        prefix.append(token)
+    return total
+
+
+# --- searching ------------------------------------------------------------------------------------------
+
+
+def test_greedy_takes_the_best_and_stops_at_eos():
+    follower = {4: 3, 3: EOS, 5: EOS, EOS: 6, PAD: 6}
+
+    def next_logits(ids: Tensor) -> Tensor:
+        if ids.shape[1] == 1:
+            best = torch.tensor([4, 5])
+        else:
+            best = torch.tensor([follower[token] for token in ids[:, -1].tolist()])
+        return F.one_hot(best, VOCAB).float()
+
+    assert greedy_decode(next_logits, 2, BOS, EOS, PAD, max_len=9).tolist() == [[4, 3, EOS], [5, EOS, PAD]]
+    assert greedy_decode(next_logits, 2, BOS, EOS, PAD, max_len=1).tolist() == [[4], [5]]
+
+
+def test_beam_of_one_is_greedy():
+    for seed in range(10):
+        model = table_model(seed)
+        greedy = greedy_decode(model, 1, BOS, EOS, PAD, max_len=8)[0].tolist()
+        ids, score = beam_search(model, 1, BOS, EOS, max_len=8, alpha=0.0)
+        assert ids == greedy and score == pytest.approx(log_probability(model, greedy), rel=1e-5)
+
+
+def all_sentences(max_len: int):
+    words = range(3, VOCAB)
+    for length in range(1, max_len + 1):
+        for start in itertools.product(words, repeat=length - 1):
+            yield [*start, EOS]
+    yield from map(list, itertools.product(words, repeat=max_len))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.7])
+def test_a_wide_beam_finds_the_best_of_all_sentences(alpha):
+    for seed in range(3):
+        model = table_model(seed)
+        ids, score = beam_search(model, 2000, BOS, EOS, max_len=4, alpha=alpha)
+        scores = {tuple(s): log_probability(model, s) / len(s) ** alpha for s in all_sentences(4)}
+        assert score == pytest.approx(max(scores.values()), rel=1e-5)
+        assert tuple(ids) == max(scores, key=scores.get)
+
+
+def test_a_beam_is_no_worse_than_greedy_here():
+    for seed in range(20):
+        model = table_model(seed)
+        greedy = greedy_decode(model, 1, BOS, EOS, PAD, max_len=8)[0].tolist()
+        assert beam_search(model, 4, BOS, EOS, 8, 0.0)[1] >= log_probability(model, greedy) - 1e-5
+
+
+def test_length_penalty_favours_longer_sentences():
+    lengths = [len(beam_search(table_model(5), 6, BOS, EOS, 8, alpha)[0]) for alpha in (0.0, 1.0, 3.0)]
+    assert lengths == sorted(lengths) and lengths[0] < lengths[-1]
+
+
+# --- sampling -------------------------------------------------------------------------------------------
+
+
+def test_top_k():
+    logits = torch.tensor([[1.0, 3.0, -2.0, 2.0], [0.0, -1.0, 5.0, -3.0]])
+    kept = top_k_filter(logits, 2)
+    assert torch.equal(kept > -math.inf, torch.tensor([[0, 1, 0, 1], [1, 0, 1, 0]]).bool())
+    assert torch.equal(kept[kept > -math.inf], logits[kept > -math.inf])
+    assert torch.equal(top_k_filter(logits, 9), logits)
+
+
+def test_top_p():
+    logits = torch.tensor([[0.1, 0.5, 0.15, 0.25], [0.9, 0.04, 0.03, 0.03]]).log()
+    assert torch.equal(top_p_filter(logits, 0.6) > -math.inf, torch.tensor([[0, 1, 0, 1], [1, 0, 0, 0]]).bool())
+    assert torch.equal(top_p_filter(logits, 0.01).isfinite().sum(dim=-1), torch.tensor([1, 1]))
+    torch.testing.assert_close(top_p_filter(logits, 1.1), logits)
+
+
+def test_sample_follows_the_distribution():
+    logits = torch.tensor([2.0, 0.0, -1.0, 1.0])
+    drawn = sample(logits.expand(20_000, 4), 2.0, torch.rand(20_000, generator=torch.Generator().manual_seed(0)))
+    shares = drawn.bincount(minlength=4) / 20_000
+    torch.testing.assert_close(shares, (logits / 2).softmax(dim=-1), atol=0.01, rtol=0)
+    assert sample(logits.expand(5, 4), 0.0, torch.rand(5)).tolist() == [0] * 5
+    with pytest.raises(ValueError, match="0 or more"):
+        sample(logits[None], -1.0, torch.zeros(1))
+
+
+# --- caching --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pieces", [[7], [1] * 7, [2, 3, 2], [1, 5, 1]])
+def test_cached_attention_in_pieces_is_causal_attention(pieces):
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(12, 3).double()
+    in_pieces = CachedAttention(12, 3).double()
+    in_pieces.load_state_dict(attention.state_dict())
+    x = torch.randn(2, 7, 12, dtype=torch.float64)
+    expected, _ = attention(x, x, x, causal_mask(7))
+    cache, outputs = None, []
+    for piece in x.split(pieces, dim=1):
+        output, cache = in_pieces(piece, cache)
+        outputs.append(output)
+    torch.testing.assert_close(torch.cat(outputs, dim=1), expected)
+    assert [tuple(part.shape) for part in cache] == [(2, 3, 7, 4)] * 2
+
+
+def make_model(norm_first: bool) -> Transformer:
+    torch.manual_seed(4)
+    model = Transformer(11, VOCAB, 12, 3, 20, 2, norm_first=norm_first, max_len=9)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return model.eval()
+
+
+SRC = torch.tensor([[3, 4, 5, 6, 7], [8, 9, 10, 0, 0], [1, 2, 3, 4, 0]])
+
+
+@pytest.mark.parametrize("norm_first", [True, False], ids=["pre-norm", "post-norm"])
+@torch.no_grad()
+def test_cached_logits_are_the_uncached_ones(norm_first):
+    model = make_model(norm_first)
+    ids = torch.randint(3, VOCAB, (3, 8))
+    with_cache, without = cached(model, SRC), uncached(model, SRC)
+    for length in (2, 3, 6, 8):
+        torch.testing.assert_close(with_cache(ids[:, :length]), without(ids[:, :length]))
+    assert torch.equal(
+        generate(model, SRC, BOS, EOS, 8, use_cache=True), generate(model, SRC, BOS, EOS, 8, use_cache=False)
+    )
+
+
+@torch.no_grad()
+def test_a_batch_gives_what_each_sentence_gives_alone():
+    model = make_model(True)
+    together = generate(model, SRC, BOS, EOS, 8)
+    alone = generate(model, SRC[1:2, :3], BOS, EOS, 8)[0]
+    assert together[1, : len(alone)].tolist() == alone.tolist()
+    assert not together[1, len(alone) :].any()
+
+
+@torch.no_grad()
+def test_beam_search_of_a_transformer():
+    model = make_model(True)
+    ids, score = beam_search(uncached(model, SRC[:1]), 3, BOS, EOS, 8, alpha=0.6)
+    assert 0 < len(ids) <= 8 and score < 0
+
+
+@torch.no_grad()
+def test_a_cache_refuses_another_prefix_and_too_long_a_one():
+    model = make_model(True)
+    with_cache = cached(model, SRC)
+    with_cache(torch.full((3, 2), 3))
+    with pytest.raises(ValueError, match="where it stopped"):
+        with_cache(torch.full((3, 3), 4))
+    with pytest.raises(ValueError, match="raise the model's max_len"):
+        cached(model, SRC)(torch.full((3, 10), 3))
+    with pytest.raises(ValueError, match="nothing but padding"):
+        generate(model, torch.zeros(1, 3, dtype=torch.long), BOS, EOS, 8)
+
+
+# --- scoring --------------------------------------------------------------------------------------------
+
+
+def test_exact_match():
+    assert exact_match([["a", "b"], ("c",)], [("a", "b"), ["d"]]) == 0.5
+    with pytest.raises(ValueError, match="at least one"):
+        exact_match([], [])
+    with pytest.raises(ValueError, match="2 hypotheses and 1 references"):
+        bleu([["a"], ["b"]], [["a"]])
+
+
+def test_bleu_by_hand():
+    reference = ["the", "cat", "sat", "on", "the", "mat"]
+    assert bleu([reference], [reference]) == pytest.approx(100)
+    # 5/6 words, 3/5 pairs, 2/4 triples, 1/3 fours
+    hypothesis = ["the", "cat", "sat", "on", "a", "mat"]
+    assert bleu([hypothesis], [reference]) == pytest.approx(100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25)
+    # every n-gram is right, but one word is missing
+    assert bleu([reference[:5]], [reference]) == pytest.approx(100 * math.exp(1 - 6 / 5))
+    # "the" counts twice at most
+    assert bleu([["the"] * 7], [reference]) == 0
+    # counts are added over the corpus before they are divided
+    both = bleu([hypothesis, reference], [reference, reference])
+    assert both == pytest.approx(100 * (11 / 12 * 8 / 10 * 6 / 8 * 4 / 6) ** 0.25)
+
+
+# --- the exercises -----------------------------------------------------------------------------------
 
 
 def report(name, answer):
@@ -43,38 +251,13 @@ def named(name, answer):
     return report(name, answer).misconception
 
 
-# --- searching ------------------------------------------------------------------------------------------
-
-
 def test_greedy_takes_0_20_and_beam_2_finds_0_36():
-    model = exercises.toy_model()
+    model = toy_model()
     assert greedy_decode(model, 1, bos_id=0, eos_id=1, pad_id=0, max_len=5).tolist() == [[2, 4, 1]]
     for beam_size, ids, probability in ((1, [2, 4, 1], 0.2), (2, [3, 5, 1], 0.36), (3, [3, 5, 1], 0.36)):
         found, score = beam_search(model, beam_size, bos_id=0, eos_id=1, max_len=5, alpha=0.0)
         assert found == ids
         assert math.exp(score) == pytest.approx(probability)
-
-
-def test_a_wide_beam_is_an_exhaustive_search():
-    case = exercises.beam_case(4, 4**4, bos_id=0, eos_id=1, max_len=4, alpha=0.8, seed=7)
-    model = case["next_logits"]
-    sentences = [[]]
-    finished = []
-    for _ in range(4):
-        longer = [[*ids, token] for ids in sentences for token in range(4)]
-        finished += [ids for ids in longer if ids[-1] == 1 or len(ids) == 4]
-        sentences = [ids for ids in longer if ids[-1] != 1]
-    best = max(finished, key=lambda ids: exercises.log_probability(model, 0, ids) / len(ids) ** 0.8)
-    ids, score = beam_search(**case)
-    assert ids == best
-    assert score == pytest.approx(exercises.log_probability(model, 0, ids) / len(ids) ** 0.8)
-
-
-def test_beam_of_one_is_greedy():
-    for seed in range(5):
-        case = exercises.beam_case(6, 1, bos_id=0, eos_id=2, max_len=6, alpha=1.0, seed=seed)
-        greedy = greedy_decode(case["next_logits"], 1, bos_id=0, eos_id=2, pad_id=0, max_len=6)
-        assert beam_search(**case)[0] == greedy[0].tolist()
 
 
 def test_greedy_rows_do_not_touch_each_other():
@@ -116,14 +299,11 @@ def test_no_case_is_decided_by_rounding():
 
 
 def test_a_table_model_explains_wrong_input():
-    model = exercises.random_model(5, 3, seed=0)
+    model = random_model(5, 3, seed=0)
     with pytest.raises(ValueError, match=r"\(rows, time\)"):
         model(torch.tensor([1, 2]))
     with pytest.raises(ValueError, match="3 sentences"):
         model(torch.tensor([[1], [2]]))
-
-
-# --- drawing lots ---------------------------------------------------------------------------------------
 
 
 def test_sample_by_hand():
@@ -133,22 +313,10 @@ def test_sample_by_hand():
     assert sample(logits, 0.0, u).tolist() == [1] * 6
 
 
-def test_sample_draws_as_often_as_the_probabilities_say():
-    torch.manual_seed(0)
-    logits = torch.tensor([2.0, 1.0, 0.5, 0.0, -1.0])
-    shares = sample(logits.expand(20_000, -1), 0.7, torch.rand(20_000)).bincount(minlength=5) / 20_000
-    assert torch.allclose(shares, (logits / 0.7).softmax(dim=-1), atol=0.015)
-
-
 def test_sample_never_leaves_the_vocabulary():
     logits = torch.zeros(1000, 7)
     u = torch.full((1000,), 1 - 2**-24)  # the largest float below 1
     assert int(sample(logits, 1.0, u).max()) == 6
-
-
-def test_sample_refuses_a_negative_temperature():
-    with pytest.raises(ValueError, match="0 or more"):
-        sample(torch.zeros(1, 2), -1.0, torch.zeros(1))
 
 
 def test_draws_of_the_cases_are_far_from_the_borders():
@@ -180,62 +348,6 @@ def test_filters_of_the_cases_are_clear_cut():
         assert (falling.cumsum(dim=-1) - case["p"]).abs().min() > 1e-4
 
 
-# --- the cache ------------------------------------------------------------------------------------------
-
-
-def small_model(**options):
-    torch.manual_seed(0)
-    return Transformer(20, 23, d_model=16, num_heads=4, d_ff=32, num_layers=2, max_len=24, **options).eval()
-
-
-@pytest.mark.parametrize("norm_first", [True, False])
-def test_cached_and_uncached_agree(norm_first):
-    model = small_model(norm_first=norm_first)
-    source = torch.tensor([[4, 7, 5, 9, 2], [6, 8, 2, 0, 0], [3, 2, 0, 0, 0]])
-    ids = torch.randint(3, 23, (3, 9))
-    ids[:, 0] = 1
-    slow, fast = uncached(model, source), cached(model, source)
-    with torch.no_grad():
-        for length in (2, 3, 6, 9):  # pieces of 2, 1, 3 and 3
-            assert torch.allclose(slow(ids[:, :length]), fast(ids[:, :length]), atol=1e-5)
-
-
-def test_generate_with_and_without_a_cache():
-    model = small_model()
-    source = torch.tensor([[4, 7, 5, 9, 2], [6, 8, 2, 0, 0]])
-    both = [generate(model, source, 1, 2, max_len=12, use_cache=use_cache) for use_cache in (True, False)]
-    assert torch.equal(*both) and both[0].shape[1] <= 12
-
-
-def test_a_cache_refuses_another_prefix_and_a_prefix_that_is_too_long():
-    model = small_model()
-    next_logits = cached(model, torch.tensor([[4, 7, 2]]))
-    next_logits(torch.tensor([[1, 5]]))
-    with pytest.raises(ValueError, match="where it stopped"):
-        next_logits(torch.tensor([[1, 6, 7]]))
-    with pytest.raises(ValueError, match="where it stopped"):
-        next_logits(torch.tensor([[1, 5]]))
-    with pytest.raises(ValueError, match="raise the model's max_len"):
-        next_logits(torch.cat([torch.tensor([[1, 5]]), torch.full((1, 30), 4)], dim=1))
-
-
-def test_cached_attention_is_causal_multi_head_attention():
-    torch.manual_seed(0)
-    attention = MultiHeadAttention(12, 3)
-    one = decoding.cached_attention(attention)
-    x = torch.randn(2, 7, 12)
-    want, _ = attention(x, x, x, torch.ones(7, 7).tril().bool())
-    cache, outputs = None, []
-    for piece in x.split([2, 3, 2], dim=1):
-        output, cache = one(piece, cache)
-        outputs.append(output)
-    assert torch.allclose(torch.cat(outputs, dim=1), want, atol=1e-6)
-    assert [tuple(part.shape) for part in cache] == [(2, 3, 7, 4)] * 2
-
-
-# --- costs and forgetting -------------------------------------------------------------------------------
-
-
 def test_scores_for_64_tokens():
     assert count_scores(64, use_cache=False) == 89_440
     assert count_scores(64, use_cache=True) == 2_080
@@ -249,28 +361,6 @@ def test_influence_is_the_gradient_of_the_recurrence():
     (slope,) = torch.autograd.grad(h, x)
     assert torch.allclose(rnn_influence(9, -0.7, 1.3), slope)
     assert rnn_influence(3, 0.5, 2.0).tolist() == [0.5, 1.0, 2.0]
-
-
-# --- how good is it? ------------------------------------------------------------------------------------
-
-
-def test_bleu_by_hand():
-    reference = ["le", "petit", "chat", "voit", "le", "chien"]
-    assert bleu([reference], [reference]) == pytest.approx(100)
-    # 5/5, 4/4, 3/3, 2/2, and one word too short: e^(1 - 6/5)
-    assert bleu([reference[:5]], [reference]) == pytest.approx(100 * math.exp(-0.2))
-    # 6/7, 5/6, 4/5, 3/4, and long enough: the product telescopes to 3/7
-    assert bleu([[*reference, "noir"]], [reference]) == pytest.approx(100 * (3 / 7) ** 0.25)
-    assert bleu([["le"] * 6], [reference]) == 0.0
-    assert bleu([[]], [reference]) == 0.0
-    assert ngrams(["le", "chat", "voit", "le", "le"], 1)[("le",)] == 3
-
-
-def test_exact_match():
-    assert exact_match([["a", "b"], ("c",)], [["a", "b"], ["d"]]) == 0.5
-    for measure in (exact_match, bleu):
-        with pytest.raises(ValueError, match="as many"):
-            measure([["a"]], [])
 
 
 # --- mistakes, written otherwise ------------------------------------------------------------------------
@@ -400,7 +490,7 @@ def test_a_cache_in_a_class_attribute():
 def test_a_cache_with_is_causal():
     """torch's own flag puts the triangle at the first key."""
 
-    class Answer(decoding.CachedAttention):
+    class Answer(CachedAttention):
         def forward(self, x, cache=None):
             q, k, v = (split_heads(w(x), self.num_heads) for w in (self.w_q, self.w_k, self.w_v))
             if cache is not None:
@@ -412,7 +502,7 @@ def test_a_cache_with_is_causal():
 
 
 def test_a_cache_with_two_mistakes():
-    class Answer(decoding.CachedAttention):
+    class Answer(CachedAttention):
         def forward(self, x, cache=None):
             q, k, v = (split_heads(w(x), self.num_heads) for w in (self.w_q, self.w_k, self.w_v))
             if cache is not None:

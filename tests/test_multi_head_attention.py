@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 
 import pytest
 import torch
@@ -14,8 +15,10 @@ from course_lib import multi_head_attention as mha
 from course_lib.checking.inputs import normal, random_mask
 from course_lib.checking.subject import Subject
 from course_lib.checking.weights import AttentionWeights, load_weights, packings, role_of
-from course_lib.exercises import multi_head_attention as exercises
 from course_lib.masks import causal_mask
+
+# The module: its package has the exercise under the same name.
+exercises = import_module("course_lib.exercises.multi_head_attention.multi_head_attention")
 
 # --- the reference --------------------------------------------------------------------------------------
 
@@ -189,7 +192,7 @@ def test_shapes_that_nobody_knows_have_no_packing():
 
 
 def test_loading_finds_the_packing_and_leaves_no_trace():
-    case = exercises.attending.cases[0]
+    case = exercises.multi_head_attention.cases[0]
     built = Subject(exercises.PackedHeadByHead).build(10, 2, 0.4)
     asked = len(built.trace)
     output, _ = exercises.right_answer(case)
@@ -224,6 +227,18 @@ def test_torchs_module_with_the_mask_passed_on_unchanged_is_named():
             return super().forward(query, key, value, None if mask is None else ~mask)
 
     assert check("MultiHeadAttention", Unconverted).misconception == "InvertsTheMask"
+
+
+def test_head_axis_for_every_mask_is_named():
+    class EveryMask(exercises.OnePackedLinear):
+        def attend(self, q, k, v, mask, dropout):
+            scores = q @ k.mT / math.sqrt(q.shape[-1])
+            if mask is not None:
+                scores = scores.masked_fill(mask.unsqueeze(1) == 0, -1e9)
+            weights = F.dropout(scores.softmax(dim=-1), dropout, self.training)
+            return weights @ v, weights
+
+    assert check("MultiHeadAttention", EveryMask).misconception == "FillsAsIfEveryMaskWereABatch"
 
 
 def test_dropout_that_does_not_rescale_is_explained():

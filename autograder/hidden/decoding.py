@@ -7,7 +7,11 @@ import torch
 from autograder.hidden import Hidden
 from course_lib.checking.inputs import normal
 from course_lib.exercises import decoding
-from course_lib.exercises.decoding import beam_case, distinct, greedy_case, pieces_case, sentences
+from course_lib.exercises.decoding.beam_search import beam_case
+from course_lib.exercises.decoding.bleu import sentences
+from course_lib.exercises.decoding.cached_attention import pieces_case
+from course_lib.exercises.decoding.greedy_decode import greedy_case
+from course_lib.exercises.decoding.shared import distinct
 
 Hidden(
     decoding.greedy,

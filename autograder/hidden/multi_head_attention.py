@@ -5,9 +5,11 @@ from __future__ import annotations
 from autograder.hidden import Hidden
 from course_lib.checking.inputs import normal
 from course_lib.exercises import multi_head_attention as exercises
+from course_lib.exercises.multi_head_attention.multi_head_attention import partial_mask
+from course_lib.exercises.multi_head_attention.multi_head_einsum import matrices
 
 Hidden(
-    exercises.splitting,
+    exercises.split_heads,
     points=1,
     cases=[
         {"x": normal(3, 2, 8, seed=101), "num_heads": 2},
@@ -17,7 +19,7 @@ Hidden(
 )
 
 Hidden(
-    exercises.merging,
+    exercises.merge_heads,
     points=1,
     cases=[
         {"x": normal(3, 4, 2, 5, seed=111)},
@@ -27,7 +29,7 @@ Hidden(
 )
 
 Hidden(
-    exercises.counting,
+    exercises.multi_head_parameters,
     points=1,
     cases=[
         {"d_model": 8, "num_heads": 4, "bias": True},
@@ -37,7 +39,7 @@ Hidden(
 )
 
 Hidden(
-    exercises.attending,
+    exercises.multi_head_attention,
     points=2,
     cases=[
         {
@@ -47,7 +49,7 @@ Hidden(
             "query": normal(2, 3, 28, seed=121),
             "key": normal(2, 6, 28, seed=122),
             "value": normal(2, 6, 28, seed=123),
-            "mask": exercises.partial_mask(2, 3, 6, seed=124),
+            "mask": partial_mask(2, 3, 6, seed=124),
         },
         {
             "d_model": 12,
@@ -56,7 +58,7 @@ Hidden(
             "query": normal(3, 5, 12, seed=125, scale=2),
             "key": normal(3, 4, 12, seed=126),
             "value": normal(3, 4, 12, seed=127),
-            "mask": exercises.partial_mask(5, 4, seed=128),
+            "mask": partial_mask(5, 4, seed=128),
         },
         {
             "d_model": 25,
@@ -71,16 +73,16 @@ Hidden(
 )
 
 Hidden(
-    exercises.einsumming,
+    exercises.multi_head_einsum,
     points=1,
     cases=[
-        {"x": normal(2, 7, 6, seed=141), **exercises.matrices(6, 142), "num_heads": 3},
-        {"x": normal(3, 4, 20, seed=151), **exercises.matrices(20, 152), "num_heads": 5},
+        {"x": normal(2, 7, 6, seed=141), **matrices(6, 142), "num_heads": 3},
+        {"x": normal(3, 4, 20, seed=151), **matrices(20, 152), "num_heads": 5},
     ],
 )
 
 Hidden(
-    exercises.grouping,
+    exercises.grouped_query_attention,
     points=1,
     cases=[
         {"q": normal(2, 4, 3, 6, seed=161), "k": normal(2, 2, 5, 6, seed=162), "v": normal(2, 2, 5, 4, seed=163)},

@@ -1,0 +1,1633 @@
+"""The exercise `multi_head_attention`: what must hold, and what people really write instead."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from itertools import product
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_lib import multi_head_attention as reference
+from course_lib.checking.exercise import Exercise
+from course_lib.checking.expect import (
+    Failure,
+    expect,
+    expect_close,
+    expect_floats,
+    expect_tensor,
+    expect_tuple,
+    is_close,
+)
+from course_lib.checking.inputs import normal, random_mask
+from course_lib.checking.subject import Event
+from course_lib.checking.weights import AttentionWeights, load_weights
+from course_lib.masks import causal_mask, masked_softmax
+from course_lib.multi_head_attention import size_of_a_head, with_head_axis
+
+
+def partial_mask(*shape, seed):
+    """A mask in which every query may see some keys and not others: then an inverted mask hides no row completely."""
+    mask = random_mask(*shape, seed=seed)
+    mask[..., -1] &= ~mask.all(dim=-1)
+    return mask
+
+
+multi_head_attention = Exercise(
+    reference.MultiHeadAttention,
+    cases=[
+        {
+            "d_model": 10,
+            "num_heads": 2,
+            "dropout": 0.4,
+            "query": normal(3, 4, 10, seed=11),
+            "key": normal(3, 6, 10, seed=12),
+            "value": normal(3, 6, 10, seed=13),
+            "mask": partial_mask(3, 4, 6, seed=14),
+        },
+        {
+            "d_model": 20,
+            "num_heads": 5,
+            "dropout": 0.3,
+            "query": normal(2, 7, 20, seed=15),
+            "key": normal(2, 7, 20, seed=15),
+            "value": normal(2, 7, 20, seed=15),
+            "mask": causal_mask(7) & ~causal_mask(7).tril(-4),  # only the last four positions
+        },
+        {
+            "d_model": 24,
+            "num_heads": 4,
+            "dropout": 0.5,
+            "query": normal(2, 5, 24, seed=16, scale=3),
+            "key": normal(2, 3, 24, seed=17),
+            "value": normal(2, 3, 24, seed=18),
+            "mask": None,
+        },
+    ],
+    minutes=20,
+    difficulty=3,
+    hints=[
+        "Four steps: project each input and split it into heads; attend in all heads at once; merge; apply w_o.",
+        "q comes from query through w_q, k from key through w_k, v from value through w_v. You have split_heads and "
+        "merge_heads. What is d_k, once the heads are split?",
+        "The scores are (batch, head, query, key). A mask (batch, query, key) needs an axis for the heads at place 1; "
+        "a mask (query, key) fits as it is.",
+        "Dropout is a module of its own: self.dropout = nn.Dropout(dropout) in __init__, and in forward, after the "
+        "softmax, weights = self.dropout(weights). It knows by itself whether the model is training.",
+        "q = reference.split_heads(self.w_q(query), self.num_heads), and so on; scores = q @ k.transpose(-2, -1) / "
+        "math.sqrt(d_k); weights = self.dropout(masked_softmax(scores, mask)); "
+        "return self.w_o(reference.merge_heads(weights @ v)), weights.",
+    ],
+)
+
+
+def inputs_of(case):
+    """What `forward` is called with. Without a mask, none is passed."""
+    inputs = [case["query"], case["key"], case["value"]]
+    return inputs if case["mask"] is None else [*inputs, case["mask"]]
+
+
+@functools.cache
+def numbers(d_model, num_heads):
+    return AttentionWeights.random(d_model, num_heads, seed=num_heads)
+
+
+def weights_of(case):
+    return numbers(case["d_model"], case["num_heads"])
+
+
+@functools.cache
+def reference_module(d_model, num_heads):
+    module = reference.MultiHeadAttention(d_model, num_heads).double().eval().requires_grad_(False)
+    module.load_state_dict(numbers(d_model, num_heads).named())
+    return module
+
+
+RIGHT_ANSWERS: dict = {}  # a diagnosis asks for the same few answers hundreds of times
+
+
+def right_answer(case):
+    """(output, weights) of the reference, with the numbers that the check uses."""
+    known, answer = RIGHT_ANSWERS.get(id(case), (None, None))
+    if known is not case:
+        answer = reference_module(case["d_model"], case["num_heads"])(*inputs_of(case))
+        RIGHT_ANSWERS[id(case)] = (case, answer)
+    return answer
+
+
+def built_with_weights(subject, case, must_be_known=True):
+    built = subject.build(case["d_model"], case["num_heads"], case["dropout"])
+    known = load_weights(built, weights_of(case), inputs_of(case), right_answer(case)[0])
+    if must_be_known and not known:
+        shapes = ", ".join(f"{name} {shape}" for name, shape in built.shapes().items())
+        raise Failure(
+            f"The check fills your parameters with its own numbers and does not know this way to keep them: {shapes}. "
+            "Four nn.Linear(d_model, d_model) called w_q, w_k, w_v and w_o are always understood."
+        )
+    return built
+
+
+def answer_of(built, case):
+    output, weights = expect_tuple(built(*inputs_of(case)), ("output", "weights"))
+    want_output, want_weights = right_answer(case)
+    expect_floats(output, tuple(want_output.shape), "the output")
+    expect_floats(weights, tuple(want_weights.shape), "the weights")
+    return output, weights
+
+
+@multi_head_attention.property("output (batch, query, d_model) and weights (batch, head, query, key)", points=1)
+def module_shapes(subject, case):
+    answer_of(built_with_weights(subject, case, must_be_known=False), case)
+
+
+@multi_head_attention.property("four projections with biases: 4 · d_model² + 4 · d_model parameters", points=1)
+def module_parameters(subject, case):
+    built = subject.build(case["d_model"], case["num_heads"], case["dropout"])
+    shapes = built.shapes()
+    got = sum(math.prod(shape) for shape in shapes.values())
+    want = reference.multi_head_parameters(case["d_model"], case["num_heads"], True)
+    listing = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items()) or "none"
+    expect(got == want, f"There should be {want} trainable numbers, but there are {got}. They are: {listing}.")
+
+
+@multi_head_attention.property("in each head, each query shares out 1 over the keys it may see", points=1)
+def module_distributions(subject, case):
+    _, weights = answer_of(built_with_weights(subject, case), case)
+    if case["mask"] is not None:
+        hidden = ~with_head_axis(case["mask"]).expand(weights.shape)
+        largest = weights[hidden].abs().max()
+        expect(largest < 1e-6, f"A key that the mask hides still gets weight {largest:.3g}.")
+    sums = weights.sum(dim=-1)
+    expect(weights.min() >= -1e-6, "There is a negative weight.")
+    expect_close(sums, torch.ones_like(sums), "the sum of each row of the weights")
+
+
+@multi_head_attention.property("the weights of head i are softmax(q_i k_iᵀ / √d_k)", points=2)
+def module_weights(subject, case):
+    _, weights = answer_of(built_with_weights(subject, case), case)
+    expect_close(weights, right_answer(case)[1], "the weights")
+
+
+@multi_head_attention.property("the output is the heads' results side by side, through W_O", points=2)
+def module_output(subject, case):
+    built = built_with_weights(subject, case)
+    output, _ = answer_of(built, case)
+    expect_close(output, right_answer(case)[0], "the output")
+    # However the parameters are packed, the sum of all squared slopes is the same.
+    slopes = built.parameter_gradients(*inputs_of(case))
+    got = sum(float((slope**2).sum()) for slope in slopes.values())
+    built.trace.append(Event("squared gradient", got))
+    expect(
+        abs(got / squared_gradient(case) - 1) < 1e-3 or built.changed_inputs,
+        "The output is right, but its gradient does not come back to all parameters as it should: is something "
+        "detached (.detach(), .data, torch.no_grad, a new torch.tensor) on the way?",
+    )
+
+
+def squared_gradient(case):
+    module = copy.deepcopy(reference_module(case["d_model"], case["num_heads"])).requires_grad_()
+    (module(*inputs_of(case))[0] ** 2).sum().backward()
+    return sum(float((p.grad**2).sum()) for p in module.parameters())
+
+
+@multi_head_attention.property("dropout falls on the weights, and in training alone", points=1)
+def module_dropout(subject, case):
+    built = built_with_weights(subject, case)
+    answer_of(built, case)
+    built.train()
+    # Where chance strikes differs between right answers, so the answers leave no trace: what they show does.
+    with built.unobserved():
+        changes = not is_close(first_of(built(*inputs_of(case))), right_answer(case)[0])
+        one_key = [case["query"], case["key"][:, :1], case["value"][:, :1]]
+        outcome = what_is_dropped(first_of(built(*one_key)), case)
+    built.trace.append(Event("dropout", (changes, outcome)))
+    messages = {
+        "nothing": f"With dropout {case['dropout']} the module answers in training as it does in evaluation."
+        if not changes
+        else "Something is dropped in training, but not the weights: with one single key its weight is never dropped.",
+        "not rescaled": "In training weights are dropped, but those that are left are not divided by 1 - dropout.",
+        "something else": "Something is dropped in training, but the output is not what comes of dropped weights: "
+        "softmax first, then dropout on the weights, then the weighted sum, and nothing is dropped after that.",
+    }
+    expect(outcome == "weights", messages.get(outcome, messages["something else"]))
+
+
+def first_of(answer):
+    output = answer[0] if isinstance(answer, tuple | list) and answer else answer
+    return expect_tensor(output, what="the output")
+
+
+def what_is_dropped(output, case):
+    """With a single key every weight is 1: under dropout each head's part is whole or missing, nothing in between."""
+    module = reference_module(case["d_model"], case["num_heads"])
+    with torch.no_grad():
+        parts = reference.split_heads(module.w_v(case["value"][:, :1]), case["num_heads"])  # (batch, head, 1, d_k)
+        columns = module.w_o.weight.unflatten(1, (case["num_heads"], -1))  # (d_model, head, d_k)
+        parts = torch.einsum("bhtd,mhd->bhtm", parts, columns)  # what each head adds to the output
+        rows = output.double()
+        whole = parts.sum(dim=1) + module.w_o.bias
+        if output.shape != case["query"].shape:
+            return "something else"
+        if is_close(rows, whole.expand_as(rows)):
+            return "nothing"
+        for name, factor in (("weights", 1 / (1 - case["dropout"])), ("not rescaled", 1.0)):
+            possible = torch.zeros(rows.shape[:2], dtype=torch.bool)
+            for kept in product((0.0, factor), repeat=case["num_heads"]):
+                want = torch.einsum("h,bhtm->btm", torch.tensor(kept, dtype=torch.float64), parts) + module.w_o.bias
+                possible |= ((rows - want).abs() < 1e-4).all(dim=-1)
+            if possible.all():
+                return name
+    return "zeros in the output" if bool((output == 0).any()) else "something else"
+
+
+def cut_by_reshape(x, num_heads):
+    batch, time, d_model = x.shape
+    return x.reshape(batch, num_heads, time, d_model // num_heads)
+
+
+def cut_interleaved(x, num_heads):
+    batch, time, d_model = x.shape
+    return x.reshape(batch, time, d_model // num_heads, num_heads).permute(0, 3, 1, 2)
+
+
+def glue_by_reshape(x):
+    batch, num_heads, time, d_k = x.shape
+    return x.reshape(batch, time, num_heads * d_k)
+
+
+@multi_head_attention.misconception
+class SplitsByReshapeAlone(nn.Module):
+    """You cut the heads out with a reshape alone, so each head holds pieces of several tokens. First give each
+    token its heads, then exchange the time axis and the head axis.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = cut_by_reshape(self.w_q(query), self.num_heads)
+        k = cut_by_reshape(self.w_k(key), self.num_heads)
+        v = cut_by_reshape(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class InterleavesTheHeads(nn.Module):
+    """Your head i takes every num_heads-th feature. It should own a block of neighbours: outputs i·d_k to (i+1)·d_k
+    - 1 of each projection.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = cut_interleaved(self.w_q(query), self.num_heads)
+        k = cut_interleaved(self.w_k(key), self.num_heads)
+        v = cut_interleaved(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class MergesWithoutTranspose(nn.Module):
+    """You merge the heads with a reshape alone, which scrambles the tokens. The head axis has to stand beside the
+    d_k axis before the two become one.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(glue_by_reshape(heads)), weights
+
+
+@multi_head_attention.misconception
+class ForgetsTheOutputProjection(nn.Module):
+    """W_O exists but is never applied: the heads' results stand side by side and are never mixed."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return reference.merge_heads(heads), weights
+
+
+@multi_head_attention.misconception
+class HasNoOutputProjection(nn.Module):
+    """There is no W_O: after the merge, one more learned map mixes the heads."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return reference.merge_heads(heads), weights
+
+
+@multi_head_attention.misconception
+class HasNoBiases(nn.Module):
+    """Your projections have no biases. Each of the four maps is a Linear with its bias here."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model, bias=False)
+        self.w_k = nn.Linear(d_model, d_model, bias=False)
+        self.w_v = nn.Linear(d_model, d_model, bias=False)
+        self.w_o = nn.Linear(d_model, d_model, bias=False)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class IgnoresNumHeads(nn.Module):
+    """num_heads is never used: this is attention with one large head."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = 1
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class TakesNumHeadsForTheHeadSize(nn.Module):
+    """You use num_heads as the size of a head. It is how many heads there are; each has size d_model / num_heads."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = d_model // num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class ReadsKeysAndValuesFromTheQuery(nn.Module):
+    """You project keys and values from the query's input, so cross-attention never sees the other sequence."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(query), self.num_heads)
+        v = reference.split_heads(self.w_v(query), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class ReadsValuesFromTheKey(nn.Module):
+    """You project the values from the key's input. They have an input of their own: `value`."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(key), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class UsesTheQueryLengthForTheKeys(nn.Module):
+    """You reshape the keys and values with the query's length. In cross-attention the two lengths differ: each
+    tensor has its own.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = self.w_k(key).reshape(len(query), query.shape[1], self.num_heads, q.shape[-1]).transpose(1, 2)
+        v = self.w_v(value).reshape(len(query), query.shape[1], self.num_heads, q.shape[-1]).transpose(1, 2)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class UsesTheKeyLengthForTheQuery(nn.Module):
+    """You reshape the query with the key's length. In cross-attention the two lengths differ: each tensor has its
+    own.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = (
+            self.w_q(query)
+            .reshape(len(query), key.shape[1], self.num_heads, self.w_q.out_features // self.num_heads)
+            .transpose(1, 2)
+        )
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class SharesOneProjection(nn.Module):
+    """One and the same matrix makes your queries, keys and values. Each needs its own: asking, being found and
+    being read are three things.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_q(key), self.num_heads)
+        v = reference.split_heads(self.w_q(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class SharesKeyAndValueProjection(nn.Module):
+    """Your values go through the key's projection. w_v has its own work: what is read need not be what is searched."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_k(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class ScalesByTheModelSize(nn.Module):
+    """You divide the scores by √d_model. Each dot product has only d_k terms, so √d_k of the head is right."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(query.shape[-1])
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class ForgetsTheScale(nn.Module):
+    """The scores are not divided by √d_k."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class DividesByTheHeadSize(nn.Module):
+    """You divide the scores by d_k; its square root is wanted."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / d_k
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class IgnoresTheMask(nn.Module):
+    """The mask is accepted but never used: every key is visible."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = scores.softmax(dim=-1)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class InvertsTheMask(nn.Module):
+    """You hide exactly the keys that are allowed. True means: attention is allowed here."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, ~mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class MasksAfterTheSoftmax(nn.Module):
+    """You multiply by the mask after the softmax, so the rest no longer sums to 1. Hide the scores before it."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = scores.softmax(dim=-1) * mask
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class FillsWithZero(nn.Module):
+    """You set hidden scores to 0, but exp(0) = 1 is no small weight. A hidden score has to be very negative."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = (scores * mask).softmax(dim=-1)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class ForgetsTheHeadAxisOfTheMask(nn.Module):
+    """A mask (batch, query, key) meets scores (batch, head, query, key): without an axis for the heads its batch
+    axis lands on the heads.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = mask
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class TakesEveryMaskForABatch(nn.Module):
+    """You insert the head axis into every mask. A (query, key) mask has no batch axis, so its query axis lands on
+    the batch; only a (batch, query, key) mask needs the new axis.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = mask.unsqueeze(1)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class FillsWithoutTheHeadAxis(nn.Module):
+    """A mask (batch, query, key) meets scores (batch, head, query, key): without an axis for the heads its batch
+    axis lands on the heads.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = mask
+            weights = scores.masked_fill(~mask, -1e9).softmax(dim=-1)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class FillsAsIfEveryMaskWereABatch(nn.Module):
+    """You insert the head axis into every mask. A (query, key) mask has no batch axis, so its query axis lands on
+    the batch; only a (batch, query, key) mask needs the new axis.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = mask.unsqueeze(1)
+            weights = scores.masked_fill(~mask, -1e9).softmax(dim=-1)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class RepeatsTheMaskInTheWrongOrder(nn.Module):
+    """You repeat the mask head by head over a tensor that is ordered sample by sample, so a sample gets another
+    sample's mask.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = mask.repeat(self.num_heads, 1, 1).reshape(scores.shape) if mask.dim() == 3 else mask
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class NormalisesOverTheQueries(nn.Module):
+    """Your softmax runs over the queries. Each query shares out its attention over the keys: the last axis."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-2)
+        else:
+            mask = with_head_axis(mask)
+            weights = scores.masked_fill(~mask, -1e9).softmax(dim=-2)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class NormalisesOverTheHeads(nn.Module):
+    """Your softmax runs over the heads. In each head, each query shares out its attention over the keys: the last
+    axis.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=1)
+        else:
+            mask = with_head_axis(mask)
+            weights = scores.masked_fill(~mask, -1e9).softmax(dim=1)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class AveragesTheWeights(nn.Module):
+    """You return the mean of the heads' weights. Each head has its own map: (batch, head, query, key)."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights.mean(dim=1)
+
+
+@multi_head_attention.misconception
+class ReturnsTheScores(nn.Module):
+    """The second result should be the weights, after the softmax; you return the raw scores."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), scores
+
+
+@multi_head_attention.misconception
+class ReturnsTheOutputAlone(nn.Module):
+    """Only the output comes back. Return the weights too: (output, weights)."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads))
+
+
+@multi_head_attention.misconception
+class ReturnsTheWeightsFirst(nn.Module):
+    """The two results stand in the wrong order: the output comes first, the weights second."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return weights, self.w_o(reference.merge_heads(heads))
+
+
+@multi_head_attention.misconception
+class AddsTheInput(nn.Module):
+    """You add the query's input to the output. The residual connection belongs to the layer around attention, not
+    to attention itself.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return query + self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class DropsInEvaluation(nn.Module):
+    """Dropout stays on in evaluation, so the same input gives random answers. F.dropout has to be told
+    `training=self.training`; nn.Dropout knows by itself.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        weights = F.dropout(weights, self.dropout.p)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class NeverDrops(nn.Module):
+    """The dropout argument is accepted but nothing is ever dropped in training."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class DropsTheOutput(nn.Module):
+    """You drop entries of the output. Here dropout falls on the weights: some looks at keys are left out."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        heads = weights @ v
+        return self.dropout(self.w_o(reference.merge_heads(heads))), weights
+
+
+@multi_head_attention.misconception
+class DropsTheScores(nn.Module):
+    """You drop scores before the softmax. A dropped score is 0 there, which is no small weight; dropout falls on
+    the weights after it.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+        scores = self.dropout(scores)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            mask = with_head_axis(mask)
+            weights = masked_softmax(scores, mask)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+class Scaffold(nn.Module):
+    """What the alternatives below have in common: attention of heads that are already split."""
+
+    def attend(self, q, k, v, mask, dropout):
+        scores = torch.matmul(q, k.transpose(2, 3)) * q.size(-1) ** -0.5
+        if mask is not None:
+            mask = mask[:, None] if mask.dim() == 3 else mask[None, None]
+            scores = scores.masked_fill(mask == 0, -1e9)
+        weights = F.dropout(torch.softmax(scores, dim=-1), dropout, training=self.training)
+        return torch.matmul(weights, v), weights
+
+
+@multi_head_attention.alternative
+class OnePackedLinear(Scaffold):
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        self.h, self.d_model, self.p = num_heads, d_model, dropout
+        self.qkv = nn.Linear(d_model, 3 * d_model)
+        self.proj = nn.Linear(d_model, d_model)
+
+    def forward(self, query, key, value, mask=None):
+        weight, bias = self.qkv.weight.chunk(3), self.qkv.bias.chunk(3)
+        inputs = zip((query, key, value), weight, bias)
+        q, k, v = (F.linear(x, w, b).unflatten(-1, (self.h, -1)).transpose(1, 2) for x, w, b in inputs)
+        heads, weights = self.attend(q, k, v, mask, self.p)
+        return self.proj(heads.transpose(1, 2).flatten(2)), weights
+
+
+@multi_head_attention.alternative
+class PackedHeadByHead(Scaffold):
+    """All three projections of head 0 first, then those of head 1, …"""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        self.h, self.p = num_heads, dropout
+        self.c_attn = nn.Linear(d_model, 3 * d_model)
+        self.c_proj = nn.Linear(d_model, d_model)
+
+    def forward(self, query, key, value, mask=None):
+        split = [self.c_attn(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for x in (query, key, value)]
+        q, k, v = (x.chunk(3, dim=-1)[i] for i, x in enumerate(split))
+        heads, weights = self.attend(q, k, v, mask, self.p)
+        return self.c_proj(heads.transpose(1, 2).flatten(2)), weights
+
+
+@multi_head_attention.alternative
+class PackedFeatureByFeature(Scaffold):
+    """One Linear whose outputs are ordered (d_k, role, head)."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        self.h, self.p = num_heads, dropout
+        self.to_qkv = nn.Linear(d_model, 3 * d_model)
+        self.w_0 = nn.Linear(d_model, d_model)
+
+    def forward(self, query, key, value, mask=None):
+        split = [self.to_qkv(x).unflatten(-1, (-1, 3, self.h)).permute(3, 0, 4, 1, 2) for x in (query, key, value)]
+        q, k, v = (x[i] for i, x in enumerate(split))
+        heads, weights = self.attend(q, k, v, mask, self.p)
+        return self.w_0(heads.transpose(1, 2).flatten(2)), weights
+
+
+@multi_head_attention.alternative
+class QueryAndKeyValue(Scaffold):
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        self.h, self.p = num_heads, dropout
+        self.to_q = nn.Linear(d_model, d_model)
+        self.to_kv = nn.Linear(d_model, 2 * d_model)
+        self.to_out = nn.Sequential(nn.Linear(d_model, d_model))
+
+    def forward(self, query, key, value, mask=None):
+        k, v = self.to_kv(key).chunk(2, dim=-1)[0], self.to_kv(value).chunk(2, dim=-1)[1]
+        q, k, v = (x.unflatten(-1, (self.h, -1)).transpose(1, 2) for x in (self.to_q(query), k, v))
+        heads, weights = self.attend(q, k, v, mask, self.p)
+        return self.to_out(heads.transpose(1, 2).flatten(2)), weights
+
+
+@multi_head_attention.alternative
+class OneModuleAHead(nn.Module):
+    class Head(nn.Module):
+        def __init__(self, d_model, d_k, dropout):
+            super().__init__()
+            self.value = nn.Linear(d_model, d_k)
+            self.key = nn.Linear(d_model, d_k)
+            self.query = nn.Linear(d_model, d_k)
+            self.dropout = nn.Dropout(dropout)
+
+        def forward(self, query, key, value, mask):
+            q, k, v = self.query(query), self.key(key), self.value(value)
+            scores = q @ k.mT / math.sqrt(k.shape[-1])
+            if mask is not None:
+                scores = scores.masked_fill(mask.logical_not(), -math.inf)
+            weights = self.dropout(scores.softmax(-1))
+            return weights @ v, weights
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        self.heads = nn.ModuleList([self.Head(d_model, d_model // num_heads, dropout) for _ in range(num_heads)])
+        self.proj = nn.Linear(d_model, d_model)
+
+    def forward(self, query, key, value, mask=None):
+        results = [head(query, key, value, mask) for head in self.heads]
+        output = self.proj(torch.cat([output for output, _ in results], dim=-1))
+        return output, torch.stack([weights for _, weights in results], dim=1)
+
+
+@multi_head_attention.alternative
+class ThreeListsOfLinears(nn.Module):
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size = d_model // num_heads
+        self.output_layer = nn.Linear(d_model, d_model)
+        self.Wq = nn.ModuleList(nn.Linear(d_model, size) for _ in range(num_heads))
+        self.Wk = nn.ModuleList(nn.Linear(d_model, size) for _ in range(num_heads))
+        self.Wv = nn.ModuleList(nn.Linear(d_model, size) for _ in range(num_heads))
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        outputs, maps = [], []
+        for to_q, to_k, to_v in zip(self.Wq, self.Wk, self.Wv):
+            scores = torch.einsum("bqd,bkd->bqk", to_q(query), to_k(key)) / to_q.out_features**0.5
+            if mask is not None:
+                scores = torch.where(mask, scores, torch.finfo(scores.dtype).min)
+            maps.append(self.drop(F.softmax(scores, dim=2)))
+            outputs.append(torch.bmm(maps[-1], to_v(value)))
+        return self.output_layer(torch.cat(outputs, dim=2)), torch.stack(maps, dim=1)
+
+
+@multi_head_attention.alternative
+class TensorsForEinsum(Scaffold):
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        d_k = d_model // num_heads
+        self.p = dropout
+        self.w_q = nn.Parameter(torch.randn(num_heads, d_model, d_k) * 0.02)
+        self.w_k = nn.Parameter(torch.randn(num_heads, d_model, d_k) * 0.02)
+        self.w_v = nn.Parameter(torch.randn(num_heads, d_model, d_k) * 0.02)
+        self.w_o = nn.Parameter(torch.randn(num_heads, d_k, d_model) * 0.02)
+        self.b_q = nn.Parameter(torch.zeros(num_heads, 1, d_k))
+        self.b_k = nn.Parameter(torch.zeros(num_heads, 1, d_k))
+        self.b_v = nn.Parameter(torch.zeros(num_heads, 1, d_k))
+        self.b_o = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, query, key, value, mask=None):
+        q = torch.einsum("btm,hmd->bhtd", query, self.w_q) + self.b_q
+        k = torch.einsum("btm,hmd->bhtd", key, self.w_k) + self.b_k
+        v = torch.einsum("btm,hmd->bhtd", value, self.w_v) + self.b_v
+        heads, weights = self.attend(q, k, v, mask, self.p)
+        return torch.einsum("bhtd,hdm->btm", heads, self.w_o) + self.b_o, weights
+
+
+@multi_head_attention.alternative
+class PlainMatrices(Scaffold):
+    """Parameters used as x @ W, and one tensor for q, k and v."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        self.p = dropout
+        self.W = nn.Parameter(torch.randn(3, d_model, num_heads, d_model // num_heads))
+        self.b = nn.Parameter(torch.zeros(3, num_heads, 1, d_model // num_heads))
+        self.W_out = nn.Parameter(torch.randn(d_model, d_model))
+        self.b_out = nn.Parameter(torch.zeros(1, 1, d_model))
+
+    def forward(self, query, key, value, mask=None):
+        inputs = zip((query, key, value), self.W, self.b)
+        q, k, v = (torch.einsum("btm,mhd->bhtd", x, w) + b for x, w, b in inputs)
+        heads, weights = self.attend(q, k, v, mask, self.p)
+        return heads.transpose(1, 2).flatten(2) @ self.W_out + self.b_out, weights
+
+
+@multi_head_attention.alternative
+class WithTheFusedOperator(nn.Module):
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        self.num_heads, self.p = num_heads, dropout
+        self.linears = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, query, key, value, mask=None):
+        split = [
+            f(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for f, x in zip(self.linears, (query, key, value))
+        ]
+        if mask is not None and mask.dim() == 3:
+            mask = mask.unsqueeze(1)
+        p = self.p if self.training else 0.0
+        heads = F.scaled_dot_product_attention(*split, attn_mask=mask, dropout_p=p)
+        scores = split[0] @ split[1].mT / split[0].shape[-1] ** 0.5
+        weights = scores.softmax(-1) if mask is None else scores.masked_fill(~mask, -math.inf).softmax(-1)
+        return self.linears[-1](heads.transpose(1, 2).flatten(2)), weights
+
+
+@multi_head_attention.alternative
+class AroundTorchsOwn(nn.Module):
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        self.heads = num_heads
+        self.attention = nn.MultiheadAttention(d_model, num_heads, dropout, batch_first=True)
+
+    def forward(self, query, key, value, mask=None):
+        if mask is not None:
+            mask = ~mask  # True hides, there
+            if mask.dim() == 3:
+                mask = mask.repeat_interleave(self.heads, dim=0)
+        return self.attention(query, key, value, attn_mask=mask, average_attn_weights=False)
+
+
+@multi_head_attention.alternative
+class FoldedIntoTheBatch(nn.Module):
+    def __init__(self, k, heads, dropout=0.0):
+        super().__init__()
+        self.k, self.heads = k, heads
+        self.tokeys = nn.Linear(k, k)
+        self.toqueries = nn.Linear(k, k)
+        self.tovalues = nn.Linear(k, k)
+        self.unifyheads = nn.Linear(k, k)
+        self.drop = nn.Dropout(dropout)
+
+    def fold(self, x):
+        b, t, _ = x.shape
+        return x.view(b, t, self.heads, -1).transpose(1, 2).contiguous().view(b * self.heads, t, -1)
+
+    def forward(self, query, key, value, mask=None):
+        queries = self.fold(self.toqueries(query)) / (self.k // self.heads) ** 0.25
+        keys = self.fold(self.tokeys(key)) / (self.k // self.heads) ** 0.25
+        dot = torch.bmm(queries, keys.transpose(1, 2))
+        if mask is not None:
+            dot.masked_fill_(~(mask if mask.dim() == 2 else mask.repeat_interleave(self.heads, dim=0)), -1e4)
+        dot = self.drop(dot.softmax(dim=2))
+        out = torch.bmm(dot, self.fold(self.tovalues(value)))
+        b, t, k = query.shape
+        out = out.view(b, self.heads, t, -1).transpose(1, 2).contiguous().view(b, t, k)
+        return self.unifyheads(out), dot.view(b, self.heads, t, -1)

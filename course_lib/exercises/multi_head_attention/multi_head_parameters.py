@@ -1,0 +1,240 @@
+"""The exercise `multi_head_parameters`: what must hold, and what people really write instead."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from course_lib import multi_head_attention as reference
+from course_lib.checking.exercise import Exercise
+from course_lib.checking.expect import (
+    Failure,
+    expect,
+    name_of_type,
+)
+
+multi_head_parameters = Exercise(
+    reference.multi_head_parameters,
+    cases=[
+        {"d_model": 6, "num_heads": 2, "bias": True},
+        {"d_model": 20, "num_heads": 5, "bias": True},
+        {"d_model": 256, "num_heads": 4, "bias": True},
+    ],
+    minutes=6,
+    difficulty=1,
+    hints=[
+        "Count one head first: how many rows and columns has the matrix that makes its queries?",
+        "One head: three matrices of d_model × d_k. Then all heads. Then W_O, which takes in all heads side by side.",
+        "num_heads · d_k = d_model, so num_heads falls out. A bias has one number for each output of its map.",
+        "Four matrices of d_model × d_model in all, and with bias=True four times d_model more.",
+    ],
+)
+
+
+def count_answer(subject, d_model, num_heads, bias):
+    got = subject(d_model, num_heads, bias)
+    if got is None:
+        raise Failure("The result is None. Does every path through your code end in a `return`?")
+    if isinstance(got, torch.Tensor) and got.numel() == 1:
+        got = got.item()
+    if isinstance(got, bool) or not isinstance(got, int | float):
+        raise Failure(f"The result should be a whole number, but it is {name_of_type(got)}.")
+    expect(got == int(got) and got > 0, f"The result should be a positive whole number, but it is {got!r}.")
+    return int(got)
+
+
+def expect_count(subject, d_model, num_heads, bias):
+    want = reference.multi_head_parameters(d_model, num_heads, bias)
+    got = count_answer(subject, d_model, num_heads, bias)
+    call = f"multi_head_parameters({d_model}, {num_heads}, {bias})"
+    expect(got == want, f"{call} should be {want}, but it is {got}: {abs(got - want)} too {fewer(got, want)}.")
+
+
+def fewer(got, want):
+    return "few" if got < want else "many"
+
+
+@multi_head_parameters.property("the result is a positive whole number", points=1)
+def count_is_a_number(subject, case):
+    count_answer(subject, **case)
+
+
+@multi_head_parameters.property("one head with all features needs 4 matrices", points=1)
+def count_one_head(subject, case):
+    expect_count(subject, case["d_model"], 1, False)
+
+
+@multi_head_parameters.property("more heads do not need more parameters", points=1)
+def count_without_biases(subject, case):
+    expect_count(subject, case["d_model"], case["num_heads"], False)
+
+
+@multi_head_parameters.property("the biases are counted where there are some", points=1)
+def count_with_biases(subject, case):
+    expect_count(subject, **case)
+
+
+@multi_head_parameters.misconception
+def leaves_out_w_o(d_model, num_heads, bias):
+    """W_O is missing: after the heads are put side by side, one more matrix mixes them."""
+    d_k = d_model // num_heads
+    one_head = 3 * d_model * d_k
+    output = 0
+    biases = 3 * num_heads * d_k if bias else 0
+    return num_heads * one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def leaves_out_w_o_but_not_its_bias(d_model, num_heads, bias):
+    """You count the bias of W_O but not its matrix."""
+    d_k = d_model // num_heads
+    one_head = 3 * d_model * d_k
+    output = 0
+    biases = 3 * num_heads * d_k + d_model if bias else 0
+    return num_heads * one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def gives_every_head_the_full_size(d_model, num_heads, bias):
+    """You give every head full d_model × d_model matrices. Each head projects to d_k = d_model / num_heads features
+    only.
+    """
+    d_k = d_model
+    one_head = 3 * d_model * d_k
+    output = num_heads * d_k * d_model
+    biases = 3 * num_heads * d_k + d_model if bias else 0
+    return num_heads * one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def full_size_heads_but_one_w_o(d_model, num_heads, bias):
+    """You give every head full d_model × d_model matrices. Each head projects to d_k = d_model / num_heads features
+    only.
+    """
+    d_k = d_model // num_heads
+    one_head = 3 * d_model * d_model
+    output = num_heads * d_k * d_model
+    biases = 3 * num_heads * d_k + d_model if bias else 0
+    return num_heads * one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def counts_one_head(d_model, num_heads, bias):
+    """You count 3 · d_model · d_k for all heads together: that is one head. There are num_heads of them, and each
+    reads all d_model features.
+    """
+    d_k = d_model // num_heads
+    one_head = 3 * d_model * d_k
+    output = num_heads * d_k * d_model
+    biases = 3 * num_heads * d_k + d_model if bias else 0
+    return one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def counts_one_projection(d_model, num_heads, bias):
+    """A head has three matrices: for its queries, its keys and its values. You count one."""
+    d_k = d_model // num_heads
+    one_head = d_model * d_k
+    output = num_heads * d_k * d_model
+    biases = 3 * num_heads * d_k + d_model if bias else 0
+    return num_heads * one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def takes_w_o_for_one_heads_size(d_model, num_heads, bias):
+    """Your W_O takes in d_k features. It takes in all heads side by side: num_heads · d_k."""
+    d_k = d_model // num_heads
+    one_head = 3 * d_model * d_k
+    output = d_k * d_model
+    biases = 3 * num_heads * d_k + d_model if bias else 0
+    return num_heads * one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def never_counts_biases(d_model, num_heads, bias):
+    """The biases are missing: with bias=True each of the four maps adds one number to each of its outputs."""
+    d_k = d_model // num_heads
+    one_head = 3 * d_model * d_k
+    output = num_heads * d_k * d_model
+    biases = 0
+    return num_heads * one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def always_counts_biases(d_model, num_heads, bias):
+    """You count the biases whether or not there are any."""
+    d_k = d_model // num_heads
+    one_head = 3 * d_model * d_k
+    output = num_heads * d_k * d_model
+    biases = 3 * num_heads * d_k + d_model
+    return num_heads * one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def counts_the_output_bias_alone(d_model, num_heads, bias):
+    """You count the bias of W_O alone. The projections for queries, keys and values have biases too."""
+    d_k = d_model // num_heads
+    one_head = 3 * d_model * d_k
+    output = num_heads * d_k * d_model
+    biases = d_model if bias else 0
+    return num_heads * one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def leaves_out_the_output_bias(d_model, num_heads, bias):
+    """The bias of W_O is missing."""
+    d_k = d_model // num_heads
+    one_head = 3 * d_model * d_k
+    output = num_heads * d_k * d_model
+    biases = 3 * num_heads * d_k if bias else 0
+    return num_heads * one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def counts_one_bias_a_map(d_model, num_heads, bias):
+    """You count one number of bias for each map. A bias has one number for each output."""
+    d_k = d_model // num_heads
+    one_head = 3 * d_model * d_k
+    output = num_heads * d_k * d_model
+    biases = 4 if bias else 0
+    return num_heads * one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def counts_the_biases_of_one_head(d_model, num_heads, bias):
+    """You count the biases of one head; each head has its own."""
+    d_k = d_model // num_heads
+    one_head = 3 * d_model * d_k
+    output = num_heads * d_k * d_model
+    biases = 3 * d_k + d_model if bias else 0
+    return num_heads * one_head + output + biases
+
+
+@multi_head_parameters.alternative
+def in_one_line(d_model, num_heads, bias):
+    return 4 * d_model * (d_model + bias)
+
+
+@multi_head_parameters.alternative
+def by_asking_torch(d_model, num_heads, bias):
+    return sum(p.numel() for p in nn.MultiheadAttention(d_model, num_heads, bias=bias).parameters())
+
+
+@multi_head_parameters.alternative
+def by_building_the_layers(d_model, num_heads, bias):
+    d_k = d_model // num_heads
+    layers = [nn.Linear(d_model, d_k, bias=bias) for _ in range(3 * num_heads)]
+    layers.append(nn.Linear(num_heads * d_k, d_model, bias=bias))
+    return sum(math.prod(p.shape) for layer in layers for p in layer.parameters())
+
+
+@multi_head_parameters.alternative
+def as_a_float(d_model, num_heads, bias):
+    total = 0.0
+    for _ in "qkvo":
+        total += d_model**2
+        if bias:
+            total += d_model
+    return total

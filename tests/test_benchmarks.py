@@ -1,0 +1,46 @@
+"""The benchmarks' own machinery. What they measure is not repeated here: it takes minutes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.__main__ import NAMES
+from benchmarks.tables import Row, at_least, at_most, markdown, side_by_side, timed
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+def test_list_names_them_all():
+    result = run("--list")
+    assert result.returncode == 0, result.stderr
+    assert [line.split()[0] for line in result.stdout.splitlines()] == NAMES
+
+
+def test_unknown_name():
+    result = run("nonsense")
+    assert result.returncode == 2 and "choose from reversal" in result.stderr
+
+
+def test_rows():
+    rows = [at_least("exact", 97.96, 98, " %"), at_most("time", 1.5, 2, " s"), Row("remark", "3")]
+    assert [row.met for row in rows] == [False, True, True]
+    assert markdown(rows).splitlines()[2:] == [
+        "| exact | 97.96 % | ≥ 98 % | **no** |",
+        "| time | 1.50 s | ≤ 2 s | yes |",
+        "| remark | 3 |  |  |",
+    ]
+
+
+def test_timing():
+    calls = []
+    assert len(side_by_side([lambda: calls.append("a"), lambda: calls.append("b")], rounds=3)) == 2
+    assert "".join(calls) == "abababab"
+    result, seconds = timed(lambda: 5)
+    assert result == 5 and seconds >= 0

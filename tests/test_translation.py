@@ -1,0 +1,212 @@
+"""The grammar, its data, and the translator that comes with the course."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from course_lib.grammar import (
+    ADJECTIVES,
+    MAX_WORDS,
+    NOUNS,
+    PREPOSITIONS,
+    VERBS,
+    NounPhrase,
+    make_data,
+    spell,
+    unseen_combinations,
+    write_pair,
+)
+from course_lib.translation import (
+    BOS,
+    EOS,
+    PAD,
+    WEIGHTS,
+    alignment_accuracy,
+    copy_batches,
+    encode_pairs,
+    english_vocabulary,
+    french_vocabulary,
+    load_translator,
+    random_batches,
+    translate,
+    translation_quality,
+)
+
+NOUN = {noun.english[0]: noun for noun in NOUNS}
+ADJECTIVE = {adjective.english: adjective for adjective in ADJECTIVES}
+VERB = {verb.english[1]: verb for verb in VERBS}
+
+
+def phrase(text: str) -> NounPhrase:
+    """`the small black cats` as a noun phrase."""
+    determiner, *adjectives, noun = text.split()
+    determiner = {"an": "a", "some": "a", "any": "a", "these": "this"}.get(determiner, determiner)
+    singular = next(n for n in NOUNS if noun in n.english)
+    found = [ADJECTIVE[word] for word in adjectives]
+    before = next((a for a in found if a.before_noun), None)
+    after = next((a for a in found if not a.before_noun), None)
+    return NounPhrase(determiner, singular, noun == singular.english[1], before, after)
+
+
+@pytest.mark.parametrize(
+    ("english", "french"),
+    [
+        ("the cat", "le chat"),
+        ("the tree", "l'arbre"),
+        ("the owl", "le hibou"),
+        ("the man", "l'homme"),
+        ("the clock", "l'horloge"),
+        ("the men", "les hommes"),
+        ("the old house", "la vieille maison"),
+        ("the old tree", "le vieil arbre"),
+        ("the old trees", "les vieux arbres"),
+        ("the former school", "l'ancienne école"),
+        ("a beautiful hotel", "un bel hôtel"),
+        ("a beautiful owl", "un beau hibou"),
+        ("an apple", "une pomme"),
+        ("some pears", "des poires"),
+        ("some small pears", "de petites poires"),
+        ("some red pears", "des poires rouges"),
+        ("some former castles", "d'anciens châteaux"),
+        ("this egg", "cet œuf"),
+        ("this white egg", "cet œuf blanc"),
+        ("this new egg", "ce nouvel œuf"),
+        ("this former king", "cet ancien roi"),
+        ("this island", "cette île"),
+        ("these mice", "ces souris"),
+        ("my star", "mon étoile"),
+        ("my small star", "ma petite étoile"),
+        ("my former aunt", "mon ancienne tante"),
+        ("my horses", "mes chevaux"),
+        ("our sad uncle", "notre oncle triste"),
+        ("our long streets", "nos longues rues"),
+        ("the small black cow", "la petite vache noire"),
+        ("the fat happy bears", "les gros ours heureux"),
+        ("these bad light boxes", "ces mauvaises boîtes légères"),
+    ],
+)
+def test_noun_phrases(english, french):
+    pair = write_pair(phrase(english), VERB["see"], phrase("the cat"))
+    verb = pair.french.index("voient" if phrase(english).plural else "voit")
+    assert spell(pair.french[:verb]) == french
+    assert " ".join(pair.english).startswith(english + " see")
+
+
+@pytest.mark.parametrize(
+    ("subject", "verb", "negated", "object_", "english", "french"),
+    [
+        ("the boy", "love", False, "a cat", "the boy loves a cat", "le garçon aime un chat"),
+        ("the boy", "love", True, "a cat", "the boy does not love a cat", "le garçon n'aime pas de chat"),
+        ("the boys", "see", True, "some eggs", "the boys do not see any eggs", "les garçons ne voient pas d'œufs"),
+        (
+            "the boys",
+            "see",
+            True,
+            "some old eggs",
+            "the boys do not see any old eggs",
+            "les garçons ne voient pas de vieux œufs",
+        ),
+        ("a girl", "take", True, "the egg", "a girl does not take the egg", "une fille ne prend pas l'œuf"),
+        ("some cows", "know", False, "my hat", "some cows know my hat", "des vaches connaissent mon chapeau"),
+    ],
+)
+def test_sentences(subject, verb, negated, object_, english, french):
+    pair = write_pair(phrase(subject), VERB[verb], phrase(object_), negated)
+    assert " ".join(pair.english) == english
+    assert spell(pair.french) == french
+
+
+def test_the_longest_sentence_has_sixteen_words():
+    long = phrase("the small black cat")
+    pair = write_pair(long, VERB["see"], long, True, "behind", long)
+    assert len(pair.english) == len(pair.french) == MAX_WORDS
+    assert spell(pair.french).endswith("derrière le petit chat noir")
+
+
+def test_alignment_links_words_that_mean_the_same():
+    pair = write_pair(phrase("the small black cows"), VERB["love"], phrase("an old tree"), True, "on", phrase("my bed"))
+    links = {(pair.french[french], pair.english[english]) for french, english in pair.alignment}
+    assert links == {
+        ("petites", "small"),
+        ("vaches", "cows"),
+        ("noires", "black"),
+        ("aiment", "love"),
+        ("vieil", "old"),
+        ("arbre", "tree"),
+        ("lit", "bed"),
+    }
+    assert pair.combinations == {("small", "cow"), ("black", "cow"), ("old", "tree")}
+
+
+def test_the_lexicon():
+    assert (len(NOUNS), len(ADJECTIVES), len(VERBS)) == (80, 40, 42)
+    assert sum(noun.feminine for noun in NOUNS) == 40
+    forms = [form for noun in NOUNS for form in noun.english] + [a.english for a in ADJECTIVES]
+    forms += [form for verb in VERBS for form in verb.english] + list(PREPOSITIONS)
+    assert len(set(forms)) == len(forms)  # no English word means two things
+    assert all(feminine[0].endswith("e") for feminine in (a.feminine for a in ADJECTIVES))
+    assert all(verb.french[1].endswith("nt") for verb in VERBS)
+
+
+def test_data_is_deterministic_and_its_sets_are_disjoint():
+    data = make_data()
+    assert (len(data.train), len(data.test), len(data.unseen)) == (60_000, 1_000, 1_000)
+    sentences = [pair.english for pair in data.train + data.test + data.unseen]
+    assert len(set(sentences)) == 62_000
+    assert make_data.__wrapped__(2_000, 50) == make_data.__wrapped__(2_000, 50)
+    assert " ".join(data.train[0].english) == "the bags follow this bridge with the long painting"
+    assert max(len(pair.english) for pair in data.train) == max(len(pair.french) for pair in data.train) == MAX_WORDS
+
+
+def test_unseen_combinations_are_unseen():
+    data, unseen = make_data(), unseen_combinations()
+    assert len(unseen) == 160
+    assert all(not pair.combinations & unseen for pair in data.train + data.test)
+    assert all(pair.combinations & unseen for pair in data.unseen)
+    known_adjectives = {adjective for pair in data.train for adjective, _ in pair.combinations}
+    known_nouns = {noun for pair in data.train for _, noun in pair.combinations}
+    assert len(known_adjectives) == 40 and len(known_nouns) == 80
+
+
+def test_vocabularies_know_every_word_and_complain_about_others():
+    for pair in make_data().unseen:
+        assert english_vocabulary().decode(english_vocabulary().encode(pair.english)) == list(pair.english)
+        assert french_vocabulary().decode(french_vocabulary().encode(pair.french)) == list(pair.french)
+    with pytest.raises(ValueError, match=r"Not in the vocabulary: dragon\."):
+        english_vocabulary().encode(["the", "dragon"])
+
+
+def test_batches():
+    source, targets = encode_pairs(make_data().test)
+    batches = list(random_batches(source, targets, batch_size=5, steps=3, seed=1))
+    again = list(random_batches(source, targets, batch_size=5, steps=3, seed=1))
+    assert len(batches) == 3
+    for batch, same in zip(batches, again):
+        assert all(torch.equal(one, two) for one, two in zip(batch, same))
+        assert all(len(ids) == 5 and (ids[:, -1] != PAD).any() for ids in batch)
+        assert all(((ids == EOS).sum(dim=1) == 1).all() for ids in batch)
+
+
+def test_copy_and_reversal():
+    ((source, copied),) = copy_batches(50, 1, seed=3)
+    ((same, reversed_),) = copy_batches(50, 1, seed=3, reverse=True)
+    assert torch.equal(source, copied) and torch.equal(source, same)
+    for row, back in zip(source, reversed_):
+        length = int((row > EOS).sum())
+        assert 4 <= length <= 16
+        assert torch.equal(row[:length].flip(0), back[:length]) and back[length] == EOS and not back[length + 1 :].any()
+    assert BOS not in source
+
+
+def test_the_shipped_translator_translates():
+    assert WEIGHTS.stat().st_size < 4e6
+    model, data = load_translator(), make_data()
+    assert not model.training
+    assert translate(model, ["The small black cat does not love an old tree."]) == [
+        "le petit chat noir n'aime pas de vieil arbre"
+    ]
+    exact, score = translation_quality(model, data.test[:200])
+    assert exact >= 0.95 and score >= 98
+    assert translation_quality(model, data.unseen[:200])[0] >= 0.92
+    assert max(alignment_accuracy(model, data.test[:200])) >= 0.95
