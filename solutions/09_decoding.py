@@ -36,6 +36,7 @@ from torch import Tensor, nn
 from course_lib import check, hint, solution
 from course_lib import decoding as reference
 from course_lib.decoding import cached, exact_match, generate, ngrams, uncached
+from course_lib.grammar import make_data, spell
 from course_lib.multi_head_attention import merge_heads, split_heads
 from course_lib.plotting import COLOURS, show_matrix, use_course_style
 from course_lib.transformer import Transformer
@@ -47,8 +48,6 @@ from course_lib.translation import (
     english_vocabulary,
     french_vocabulary,
     load_translator,
-    make_data,
-    spell,
 )
 
 use_course_style()
@@ -95,7 +94,7 @@ for step in range(1, 10):
     if token == EOS:
         break
 
-# %%
+# %% figure
 columns = [french.ids[word] for word in dict.fromkeys(words)]
 show_matrix(
     torch.stack(rows)[:, columns],
@@ -249,7 +248,7 @@ greedy = reference.greedy_decode(toy_logits, 1, bos_id=0, eos_id=1, pad_id=0, ma
 print("greedy:", [TOKENS[token] for token in greedy], f" 0.50 · 0.40 = {0.5 * 0.4:.2f}")
 print("missed: ['a', 'student', 'EOS']   0.40 · 0.90 =", f"{0.4 * 0.9:.2f}")
 
-# %%
+# %% figure
 fig, ax = plt.subplots(figsize=(8, 3.4))
 places = {"BOS": (0, 0.5), "I": (1, 0.78), "a": (1, 0.22)}
 ends = {
@@ -439,7 +438,7 @@ for seed in range(1 if FAST else 4):
     greedy_exact, beam_exact, differ = compare(spoiled(seed))
     changes.append(100 * (beam_exact - greedy_exact))
     print(
-        f"seed {seed}: greedy {greedy_exact:6.1%}  beam 4 {beam_exact:6.1%}  change {changes[-1]:+.1f} points, {differ} differ"
+        f"seed {seed}: greedy {greedy_exact:6.1%}, beam {beam_exact:6.1%}, {changes[-1]:+.1f} points, {differ} differ"
     )
 
 # %%
@@ -490,7 +489,7 @@ plt.show()
 # And how does a computer draw? It has random numbers $u$ between 0 and 1. Lay the probabilities end to end on a line of
 # length 1, token 0 first. The token on whose piece $u$ falls is drawn: a piece twice as long is hit twice as often.
 
-# %%
+# %% figure
 p = logits.softmax(dim=-1)
 ends_at = p.cumsum(dim=-1)
 fig, ax = plt.subplots(figsize=(8, 1.9))
@@ -799,7 +798,7 @@ for n in (16, 64, 256, 1024):
 # A piece can be more than one token: a prompt comes in all at once, then the answer token by token. Then the mask is no
 # longer square. The queries are the *last* rows of the big triangle:
 
-# %%
+# %% figure
 fig, axes = plt.subplots(1, 3, figsize=(8.5, 2.7), width_ratios=[2.6, 5.2, 7])
 for ax, (new, seen) in zip(axes, ((2, 2), (3, 5), (2, 7))):
     mask = torch.tril(torch.ones(new, seen), diagonal=seen - new)
@@ -1084,7 +1083,7 @@ for name, pairs, translator in (
     for i in wrong:
         print(f"    {' '.join(pairs[i].english)}\n    wanted: {spell(wanted[i])}\n    got:    {spell(hypotheses[i])}")
 
-# %%
+# %% figure
 fig, ax = plt.subplots(figsize=(7.5, 2.8))
 places = torch.arange(len(names))
 ax.barh(places - 0.2, exact, height=0.38, label="exact match (%)")
