@@ -528,3 +528,41 @@ def test_bleu_with_two_mistakes():
         return 100 * product**0.25
 
     assert named("bleu", answer) == "counts_repetitions + no_brevity_penalty"
+
+
+def test_a_removed_logit_of_minus_1e9_hides_no_mistake():
+    def answer(logits, k):
+        limit = logits.topk(min(k, logits.shape[-1])).values[..., :1]
+        return torch.where(logits < limit, -1e9, logits)
+
+    assert named("top_k_filter", answer) == "compares_with_the_largest"
+
+
+def test_a_cache_that_is_packed_otherwise_hides_no_mistake():
+    """Keys and values unsplit, in a dictionary, and the triangle in the wrong place."""
+
+    class Answer(CachedAttention):
+        def forward(self, x, cache=None):
+            now = {"k": self.w_k(x), "v": self.w_v(x)}
+            if cache is not None:
+                now = {name: torch.cat([cache[name], now[name]], dim=1) for name in now}
+            q, k, v = (split_heads(part, self.num_heads) for part in (self.w_q(x), now["k"], now["v"]))
+            mask = torch.ones(q.shape[2], k.shape[2]).tril().bool()
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+            return self.w_o(merge_heads(y)), now
+
+    assert named("CachedAttention", Answer) == "mask_begins_at_the_first_key"
+
+
+def test_a_cache_of_lists_that_grows_in_place():
+    class Answer(CachedAttention):
+        def forward(self, x, cache=None):
+            cache = cache or {"k": [], "v": []}
+            cache["k"].append(split_heads(self.w_k(x), self.num_heads))
+            cache["v"].append(split_heads(self.w_v(x), self.num_heads))
+            k, v = (torch.cat(parts, dim=2) for parts in cache.values())
+            mask = torch.ones(x.shape[1], k.shape[2]).tril(k.shape[2] - x.shape[1]).bool()
+            y = F.scaled_dot_product_attention(split_heads(self.w_q(x), self.num_heads), k, v, attn_mask=mask)
+            return self.w_o(merge_heads(y)), cache
+
+    assert named("CachedAttention", Answer) == "writes_into_the_old_cache"

@@ -20,7 +20,7 @@ from course_lib.checking.expect import (
     name_of_type,
 )
 from course_lib.checking.inputs import NextTokenTable
-from course_lib.exercises.decoding.shared import expect_ids, random_model
+from course_lib.exercises.decoding.shared import as_number, asked, expect_ids, random_model
 
 
 def toy_model():
@@ -68,9 +68,19 @@ beam = Exercise(
 )
 
 
+def as_list_and_number(answer):
+    """Ids as a list of numbers and the score as a number, if that is what they are."""
+    if not isinstance(answer, tuple | list) or len(answer) != 2:
+        return answer
+    ids, score = answer
+    ids = ids.flatten().tolist() if isinstance(ids, Tensor) else ids
+    ids = [as_number(token) for token in ids] if isinstance(ids, list | tuple) else ids
+    return ids, as_number(score)
+
+
 def beam_answer(subject, arguments):
     """The student's ids as a list of numbers, and their score as a number."""
-    ids, score = expect_tuple(subject(*arguments), ("ids", "score"))
+    ids, score = expect_tuple(asked(subject, arguments, as_list_and_number), ("ids", "score"))
     expect(ids is not None and score is not None, "One of ids and score is None. What do you `return`?")
     if isinstance(ids, Tensor):
         ids = expect_ids(ids, what="ids").flatten().tolist()
@@ -503,6 +513,32 @@ def finished_ones_make_the_beam_narrower(next_logits, beam_size, bos_id, eos_id,
         candidates = totals[:, None] + log_probabilities
         totals, places = candidates.flatten().topk(min(beam_size - len(finished), candidates.numel()))
         parents, tokens = places // vocab_size, places % vocab_size
+        prefixes = torch.cat([prefixes[parents], tokens[:, None]], dim=1)
+        over = (tokens == eos_id) | (length == max_len)
+        for total, prefix in zip(totals[over], prefixes[over]):
+            finished.append((total.item() / length**alpha, prefix[1:].tolist()))
+        prefixes, totals = prefixes[~over], totals[~over]
+        if len(prefixes) == 0:
+            break
+    score, best = max(finished)
+    return best, score
+
+
+@beam.misconception
+def endings_take_no_place(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
+    """In your beam a sentence that ends takes no place: beam_size unfinished prefixes always go on, as in some
+    libraries. Here the best beam_size candidates are taken first, and those that end among them are set aside."""
+    prefixes = torch.tensor([[bos_id]])
+    totals = torch.zeros(1)
+    finished = []
+    for length in range(1, max_len + 1):
+        log_probabilities = next_logits(prefixes).log_softmax(dim=-1)
+        vocab_size = log_probabilities.shape[-1]
+        candidates = totals[:, None] + log_probabilities
+        totals, places = candidates.flatten().sort(descending=True)
+        parents, tokens = places // vocab_size, places % vocab_size
+        inside = (tokens != eos_id).cumsum(dim=0) - (tokens != eos_id).int() < beam_size
+        totals, parents, tokens = totals[inside], parents[inside], tokens[inside]
         prefixes = torch.cat([prefixes[parents], tokens[:, None]], dim=1)
         over = (tokens == eos_id) | (length == max_len)
         for total, prefix in zip(totals[over], prefixes[over]):

@@ -16,6 +16,7 @@ from course_lib.checking.expect import (
     expect_equal,
 )
 from course_lib.decoding import ngrams, require_pairs
+from course_lib.exercises.decoding.shared import as_number, asked
 
 
 def sentences(*texts):
@@ -54,7 +55,7 @@ measuring = Exercise(
 
 
 def measured(subject, hypotheses, references, what):
-    expect_equal(subject(hypotheses, references), decoding.bleu(hypotheses, references), what)
+    expect_equal(asked(subject, (hypotheses, references), as_number), decoding.bleu(hypotheses, references), what)
 
 
 @measuring.property("a perfect translation gets 100", points=1)

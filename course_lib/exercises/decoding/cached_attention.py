@@ -23,6 +23,7 @@ from course_lib.checking.expect import (
 )
 from course_lib.checking.inputs import normal
 from course_lib.checking.weights import AttentionWeights, load_weights
+from course_lib.exercises.decoding.shared import asked
 from course_lib.multi_head_attention import merge_heads, split_heads
 
 
@@ -87,9 +88,16 @@ def built_with_cache(subject, case):
     return built
 
 
+def output_and_size(answer):
+    """The output, and how many numbers are in the cache: it may be packed in any way."""
+    if not isinstance(answer, tuple | list) or len(answer) != 2:
+        return answer
+    return answer[0], numbers_in(answer[1])
+
+
 def next_piece(built, piece, *cache):
     """Output and cache for one more piece."""
-    output, cache = expect_tuple(built(piece, *cache), ("output", "cache"))
+    output, cache = expect_tuple(asked(built, (piece, *cache), output_and_size), ("output", "cache"))
     output = expect_floats(output, tuple(piece.shape), "the output")
     expect(
         cache is not None, "The cache that you return is None. The next piece needs the keys and values of this one."
@@ -600,6 +608,37 @@ class never_begins_anew(nn.Module):
         past = torch.tril(everything, diagonal=seen - new)
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past)
         return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class writes_into_the_old_cache(nn.Module):
+    """You write into the cache that you were given. Whoever gave it may want to go on from there in another way, as a
+    beam search does: make a new one."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        else:
+            cache = [k, v]
+        cache[0], cache[1] = k, v
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past)
+        return self.w_o(merge_heads(heads)), cache
 
 
 @caching.misconception

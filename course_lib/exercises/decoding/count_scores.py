@@ -12,6 +12,7 @@ from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import (
     expect_equal,
 )
+from course_lib.exercises.decoding.shared import as_number, asked
 
 counting = Exercise(
     decoding.count_scores,
@@ -28,7 +29,7 @@ counting = Exercise(
 
 
 def counted(subject, n, use_cache):
-    got = subject(n, use_cache)
+    got = asked(subject, (n, use_cache), as_number)
     want = decoding.count_scores(n, use_cache)
     expect_equal(got, want, f"the number of scores for n = {n} {'with' if use_cache else 'without'} a cache")
 

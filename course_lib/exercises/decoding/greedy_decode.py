@@ -6,13 +6,14 @@ Wrong answers are small edits of the reference and use its names, so that two of
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from course_lib import decoding
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import (
     expect,
 )
-from course_lib.exercises.decoding.shared import expect_ids, random_model
+from course_lib.exercises.decoding.shared import asked, expect_ids, random_model
 
 
 def greedy_case(vocab, rows, bos_id, eos_id, pad_id, max_len, seed, eos_bias=0.0):
@@ -53,9 +54,17 @@ def greedy_want(case):
     return decoding.greedy_decode(*case.values())
 
 
+def without_empty_columns(answer, case):
+    """The answer up to the last column that holds something else than padding, if it is a table at all."""
+    if not isinstance(answer, Tensor) or answer.dim() != 2 or answer.shape[1] > case["max_len"]:
+        return answer
+    full = (answer != case["pad_id"]).any(dim=0).nonzero().flatten().tolist()
+    return answer[:, : full[-1] + 1] if full else answer
+
+
 def greedy_answer(subject, case):
     """The student's ids, without columns of padding behind the longest sentence: they do no harm."""
-    got = expect_ids(subject(*case.values()))
+    got = expect_ids(asked(subject, case.values(), lambda answer: without_empty_columns(answer, case)))
     rows, max_len, width = case["rows"], case["max_len"], greedy_want(case).shape[1]
     fits = got.dim() == 2 and got.shape[0] == rows and got.shape[1] <= max_len
     expect(
@@ -187,6 +196,22 @@ def repeats_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len):
         logits = next_logits(ids)
         best = logits.argmax(dim=-1)
         best = torch.where(ended, eos_id, best)
+        ids = torch.cat([ids, best[:, None]], dim=1)
+        ended = ended | (best == eos_id)
+        if ended.all():
+            break
+    return ids[:, 1:]
+
+
+@greedy.misconception
+def padding_is_always_zero(next_logits, rows, bos_id, eos_id, pad_id, max_len):
+    """You fill up with 0 behind EOS. Which id stands for padding is given: pad_id."""
+    ids = torch.full((rows, 1), bos_id)
+    ended = torch.zeros(rows, dtype=torch.bool)
+    for _ in range(max_len):
+        logits = next_logits(ids)
+        best = logits.argmax(dim=-1)
+        best = torch.where(ended, 0, best)
         ids = torch.cat([ids, best[:, None]], dim=1)
         ended = ended | (best == eos_id)
         if ended.all():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
+from torch import Tensor
 
 from course_lib.checking.expect import (
     Failure,
@@ -12,6 +15,7 @@ from course_lib.checking.expect import (
     sentence,
 )
 from course_lib.checking.inputs import NextTokenTable, normal
+from course_lib.checking.subject import Event
 
 
 def expect_ids(got, shape=None, what="the result"):
@@ -22,6 +26,20 @@ def expect_ids(got, shape=None, what="the result"):
     if got.is_floating_point() or got.dtype == torch.bool:
         raise Failure(f"{sentence(what)} should hold token ids, whole numbers, but its dtype is {got.dtype}.")
     return got
+
+
+def asked(subject, arguments, essence):
+    """The subject's answer. Its trace gets the essence, so that a mistake is known however the answer is packed."""
+    before = len(subject.trace)
+    answer = subject(*arguments)
+    changes = [event for event in subject.trace[before:] if event.question == "changed"]
+    subject.trace[before:] = [*changes, Event("call", essence(answer))]
+    return answer
+
+
+def as_number(answer):
+    """A tensor with one entry, or a number, as a number."""
+    return answer.item() if isinstance(answer, Tensor) and answer.numel() == 1 else answer
 
 
 def random_model(vocab, rows, seed, never=(), favour=None, scale=1.5):
@@ -38,9 +56,16 @@ def distinct(*shape, seed, scale=1.0):
     return normal(*shape, seed=seed, scale=scale) + 0.001 * torch.arange(shape[-1])
 
 
+def with_infinities(answer):
+    """-1e9 and the like remove a token as well as -inf does."""
+    if isinstance(answer, Tensor) and answer.is_floating_point():
+        return answer.masked_fill(answer < -1e4, -math.inf)
+    return answer
+
+
 def filtered(subject, *arguments):
     """The student's logits and which tokens have a probability above 0 in them."""
-    got = expect_floats(subject(*arguments), tuple(arguments[0].shape))
+    got = expect_floats(asked(subject, arguments, with_infinities), tuple(arguments[0].shape))
     probabilities = got.double().softmax(dim=-1)
     expect(
         not probabilities.isnan().any(),
