@@ -36,8 +36,20 @@ class TokenEmbedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids: (batch, time) whole numbers below vocab_size. Returns: (batch, time, d_model)."""
-        rows = self.table(ids)  # (batch, time, d_model)
+        rows = look_up(self.table, ids)  # (batch, time, d_model)
         return rows * self.scale
+
+
+def look_up(table: nn.Embedding, ids: Tensor) -> Tensor:
+    """The rows of the table with these numbers; an error that can be understood if there is no such row."""
+    try:
+        return table(ids)
+    except IndexError:
+        rows, largest, smallest = table.num_embeddings, int(ids.max()), int(ids.min())
+        raise IndexError(
+            f"The table has {rows} rows, 0 to {rows - 1}, but the ids go from {smallest} to {largest}. "
+            "vocab_size counts the words of the vocabulary, special tokens included; it is not the sentence's length."
+        ) from None
 
 
 # --- one small network for every position ---------------------------------------------------------------
@@ -77,6 +89,7 @@ class LayerNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (..., d_model). Returns: the same shape."""
+        check_width(x, self.gain)
         mean = x.mean(dim=-1, keepdim=True)  # (..., 1)
         centred = x - mean
         variance = centred.pow(2).mean(dim=-1, keepdim=True)  # (..., 1)
@@ -94,9 +107,16 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (..., d_model). Returns: the same shape."""
+        check_width(x, self.gain)
         mean_square = x.pow(2).mean(dim=-1, keepdim=True)  # (..., 1)
         normalised = x / torch.sqrt(mean_square + self.eps)
         return self.gain * normalised
+
+
+def check_width(x: Tensor, gain: Tensor) -> None:
+    """A tensor with one feature would be broadcast without a word; it gets a sentence instead."""
+    if x.shape[-1] != len(gain):
+        raise ValueError(f"This norm is for {len(gain)} features, but the last axis of x has length {x.shape[-1]}.")
 
 
 def masked_batch_statistics(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -107,14 +127,25 @@ def masked_batch_statistics(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     x: (batch, time, d_model); mask: (batch, time), True on real positions.
     Returns: mean (d_model,), variance (d_model,), the biased one (divided by the number of real positions).
     """
-    real = mask.bool().unsqueeze(-1)  # (batch, time, 1)
+    check_positions(x, mask)
+    real = mask.unsqueeze(-1)  # (batch, time, 1)
     count = real.sum()
-    if count == 0:
-        raise ValueError("There is no real position in this batch: the mask is False everywhere.")
-    mean = x.masked_fill(~real, 0.0).sum(dim=(0, 1)) / count  # (d_model,)
+    total = x.masked_fill(~real, 0.0).sum(dim=(0, 1))  # (d_model,)
+    mean = total / count
     centred = (x - mean).masked_fill(~real, 0.0)  # (batch, time, d_model)
     variance = centred.pow(2).sum(dim=(0, 1)) / count  # (d_model,)
     return mean, variance
+
+
+def check_positions(x: Tensor, mask: Tensor) -> None:
+    """A mask of truth values for each position of x, and not all of them False."""
+    if mask.shape != x.shape[:-1] or mask.dtype != torch.bool:
+        raise ValueError(
+            f"The mask should hold True or False for each of the {tuple(x.shape[:-1])} positions of x, "
+            f"but it is {mask.dtype} of shape {tuple(mask.shape)}."
+        )
+    if not mask.any():
+        raise ValueError("There is no real position in this batch: the mask is False everywhere.")
 
 
 # --- the residual path ----------------------------------------------------------------------------------
@@ -126,6 +157,7 @@ def residual_post_norm(x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Ca
     x: (..., d_model); sublayer and norm keep the shape. Returns: the same shape.
     """
     update = sublayer(x)
+    check_shape_is_kept(x, update)
     return norm(x + update)
 
 
@@ -135,4 +167,14 @@ def residual_pre_norm(x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Cal
     x: (..., d_model); sublayer and norm keep the shape. Returns: the same shape.
     """
     update = sublayer(norm(x))
+    check_shape_is_kept(x, update)
     return x + update
+
+
+def check_shape_is_kept(x: Tensor, update: Tensor) -> None:
+    """What is added to x must look like x: broadcasting would hide a sub-layer that went wrong."""
+    if update.shape != x.shape:
+        raise ValueError(
+            f"A residual path needs a sub-layer that keeps the shape: {tuple(x.shape)} went in, "
+            f"{tuple(update.shape)} came out."
+        )

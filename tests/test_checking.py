@@ -232,3 +232,28 @@ def test_most_pairs_that_can_be_merged_are_recognised():
                 if report.outcome == "raised":
                     continue  # an error message alone is too little to name two mistakes
                 assert report.passed or report.misconception is not None, (first.__name__, second.__name__)
+
+
+# --- devices -------------------------------------------------------------------------------------------------------
+
+
+class Keeps(torch.nn.Module):
+    """Adds a table that is kept as a buffer, as a plain attribute, or as a plain attribute that is moved."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how = how
+        table = torch.ones(5, 3)
+        if how == "buffer":
+            self.register_buffer("table", table)
+        else:
+            self.table = table
+
+    def forward(self, x):
+        table = self.table[: x.shape[1]]
+        return x + (table.to(x.device) if self.how == "moved" else table.unsqueeze(0))
+
+
+@pytest.mark.parametrize(("how", "moves"), [("buffer", True), ("plain", False), ("moved", True)])
+def test_a_tensor_that_would_stay_behind_is_noticed(how, moves):
+    assert Subject(Keeps).build(how).moves_to_another_device(torch.zeros(2, 4, 3)) is moves

@@ -9,5 +9,6 @@
 `merge`      makes one program with two mistakes out of two programs with one each
 `report`     what the student sees
 `record`     what was tried, kept in one local file
+`devices`    whether a module would work on another device
 `weights`    the ways in which students pack the same parameters
 """

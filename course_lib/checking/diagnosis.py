@@ -19,7 +19,7 @@ from .subject import Event, Subject, same_answer, same_trace
 Program = Callable[..., Any]
 
 # A check should not take longer than half a second, and to build a module takes longer than to call a function.
-MOST_PAIRS, MOST_PAIRS_OF_CLASSES = 1000, 150
+MOST_PAIRS, MOST_PAIRS_OF_CLASSES = 1000, 80
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,40 @@ def random_mask(*shape: int, seed: int = 0, share: float = 0.6) -> Tensor:
     return mask
 
 
+# --- functions as arguments: plain data that can be called, so that they can be sent to another process ----------
+
+
+@dataclass(frozen=True, eq=False)
+class AffineMap:
+    """x ↦ x W + b, for exercises that take a sub-layer."""
+
+    weight: Tensor  # (d_in, d_out)
+    bias: Tensor  # (d_out,)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x @ self.weight + self.bias
+
+    def __repr__(self) -> str:
+        return f"an affine map of {self.weight.shape[0]} features"
+
+
+@dataclass(frozen=True, eq=False)
+class RowNorm:
+    """Layer normalisation with this gain and bias, for exercises that take a norm. Its eps is large, so that it shows
+    by what its input was multiplied.
+    """
+
+    gain: Tensor  # (d_model,)
+    bias: Tensor  # (d_model,)
+    eps: float = 0.3
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return torch.nn.functional.layer_norm(x, self.gain.shape, self.gain, self.bias, self.eps)
+
+    def __repr__(self) -> str:
+        return f"a layer norm of {len(self.gain)} features"
+
+
 @dataclass(frozen=True, eq=False)
 class NextTokenTable:
     """A model for decoding that is nothing but numbers: what it says about the next token depends on the tokens so far.

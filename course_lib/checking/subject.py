@@ -19,7 +19,6 @@ import sysconfig
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .devices import DeviceWatch, tensors_left_behind
 from .expect import Failure, as_shape, is_close
 
 ENGINE_FOLDER = str(Path(__file__).parent)
@@ -174,20 +174,10 @@ class Built(Subject):
         self.obj.train(mode)
 
     def moves_to_another_device(self, *args: Any) -> bool:
-        """Whether the module, moved by `.to(device)`, takes along the tensors that it keeps.
-
-        The device is torch's "meta", which every machine has: it knows shapes and no values.
-        """
-        plain_tensors = any(isinstance(value, Tensor) for m in self.obj.modules() for value in vars(m).values())
-        left_behind = False
-        if plain_tensors:  # only these can stay behind; to ask the meta device costs a second
-            elsewhere = [a.to("meta") if isinstance(a, Tensor) else a for a in args]
-            try:
-                with quiet_and_seeded():
-                    deepcopy(self.obj).to("meta")(*elsewhere)
-            except Exception as error:  # other complaints of this strange device are not the student's fault
-                left_behind = "expected device" in str(error) or "same device" in str(error)
-        return bool(self._note("moves to another device", not left_behind))
+        """Whether the module, moved by `.to(device)`, would take along the tensors that it needs."""
+        with DeviceWatch(tensors_left_behind(self.obj)) as watch, self.unobserved():
+            self._run("moves to another device", self.obj, args)
+        return bool(self._note("moves to another device", not watch.failed))
 
     def parameter_gradients(self, *args: Any) -> dict[str, Tensor]:
         """d(sum of squares of the result) / d(each trainable parameter)."""

@@ -7,7 +7,7 @@ import importlib
 
 from course_lib.checking.exercise import REGISTRY, Exercise
 
-TOPICS = ("start_here", "dot_product_attention", "masks", "positions", "multi_head_attention", "decoding")
+TOPICS = ("start_here", "dot_product_attention", "masks", "positions", "multi_head_attention", "sublayers", "decoding")
 
 
 @functools.cache

@@ -1,0 +1,178 @@
+"""What the exercises of this topic have in common."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from itertools import permutations
+
+import torch
+
+from course_lib.checking.expect import Failure, expect, expect_floats, is_close
+from course_lib.checking.inputs import AffineMap, RowNorm, normal
+from course_lib.checking.subject import Event, NotAttempted, StudentError
+
+ROLES = {
+    "gain": {"gain", "gamma", "weight", "alpha", "scale", "g", "a", "w"},
+    "bias": {"bias", "beta", "b", "shift", "offset"},
+}
+
+
+def role_of(name):
+    """What a parameter of a norm is for, as far as its name says so."""
+    word = re.sub(r"[\d_]+", "", name.rpartition(".")[2].lower())
+    return next((role for role, words in ROLES.items() if word in words), None)
+
+
+def fitted(tensor, shape):
+    """The tensor in this shape, if axes of length 1 or a transpose are all that separates them; and if directly."""
+    bare = tuple(size for size in shape if size != 1)
+    if tuple(tensor.shape) == bare:
+        return tensor.reshape(shape), True
+    if tensor.dim() == 2 and tuple(tensor.mT.shape) == bare:
+        return tensor.mT.reshape(shape), False
+    return None, False
+
+
+def fillings(shapes, numbers):
+    """The ways to put the numbers into parameters of these shapes, the most natural one first."""
+    key = (tuple(shapes.items()), tuple(map(id, numbers.values())))
+    if key not in FILLINGS:
+        FILLINGS[key] = (ways_to_fill(shapes, numbers), numbers)  # kept with the numbers, so that no id is used again
+    return FILLINGS[key][0]
+
+
+FILLINGS: dict = {}  # a diagnosis asks for the same few hundreds of times
+
+
+def ways_to_fill(shapes, numbers):
+    found = []
+    for roles in permutations(numbers, len(shapes)):
+        state, naturalness, certain = {}, 0, True
+        for (name, shape), role in zip(shapes.items(), roles, strict=True):
+            tensor, direct = fitted(numbers[role], shape)
+            if tensor is None:
+                break
+            state[name] = tensor
+            is_linear = direct and name.endswith("weight") and numbers[role].dim() == 2  # (out, in), as in nn.Linear
+            alone = [fitted(other, shape)[0] is not None for other in numbers.values()].count(True) == 1
+            naturalness += direct + 2 * (role_of(name) == role)
+            certain &= is_linear or alone or role_of(name) == role
+        else:
+            found.append((naturalness, certain, state))
+    found.sort(key=lambda way: -way[0])
+    return [state for _, _, state in (found[:1] if found and found[0][1] else found)]
+
+
+def fill(built, numbers, args, want):
+    """Put the numbers into the module so that it answers `want`; if no way does, the most natural one.
+
+    Returns False if they fit in no way; then the parameters hold other numbers.
+    """
+    shapes = built.shapes()
+    ways = fillings(shapes, numbers) if len(shapes) <= len(numbers) else []
+    if not ways:
+        built.load({name: normal(*shape, seed=i, scale=0.4) for i, (name, shape) in enumerate(shapes.items())})
+        return False
+    for state in ways[1:] and ways:
+        if answers_with(built, state, args, want):
+            return True
+    built.load(ways[0])
+    return True
+
+
+def answers_with(built, state, args, want):
+    """Whether the module, loaded with this state, gives the wanted result. Leaves no trace."""
+    with built.unobserved():
+        try:
+            built.load(state)
+            got = built(*args)
+        except (StudentError, NotAttempted):
+            return False
+    return isinstance(got, torch.Tensor) and is_close(got, want)
+
+
+def filled(subject, sizes, numbers, args, want, must_fit=True):
+    """The student's module, built with `sizes`, that holds the check's numbers."""
+    built = subject.build(*sizes)
+    if not fill(built, numbers, args, want) and must_fit:
+        raise Failure(
+            "The check fills your parameters with its own numbers and does not know this way to keep them: "
+            f"{listing(built.shapes())}. The names in the docstring are always understood."
+        )
+    return built
+
+
+def listing(shapes):
+    return ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items()) or "none"
+
+
+def expect_count(built, want):
+    shapes = built.shapes()
+    got = sum(math.prod(shape) for shape in shapes.values())
+    expect(got == want, f"There should be {want} trainable numbers, but there are {got}. They are: {listing(shapes)}.")
+
+
+def slope(function, x, at):
+    """The reference's gradient of result[at] with respect to x."""
+    x = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(function(x)[at].sum(), x)
+    return gradient
+
+
+@functools.cache
+def norm_numbers(d_model):
+    return {"gain": normal(d_model, seed=d_model) + 1.3, "bias": normal(d_model, seed=d_model + 1)}
+
+
+def expect_start(built):
+    """A gain starts as ones, a bias as zeros; which is which may not be known."""
+    starts = {name: sorted(set(tensor.flatten().tolist())) for name, tensor in built.state().items()}
+    names = set(built.shapes())
+    found = sorted(starts[name] for name in names)
+    built.trace.append(Event("start", str(found)))
+    want = sorted([[1.0], [0.0]][: len(names)])
+    shown = "; ".join(f"{name} holds {starts[name][:3]}" for name in sorted(names))
+    expect(
+        found == want, f"At the start the gain is 1 everywhere{' and the bias 0' if len(names) > 1 else ''}. {shown}."
+    )
+
+
+def has_flat_position(case):
+    """Whether all features of some position are equal. A root has no slope there, and right answers differ in it."""
+    return bool((case["x"].amax(dim=-1) == case["x"].amin(dim=-1)).any())
+
+
+def just_built(subject, case):
+    """The student's norm as it starts, but in double precision."""
+    built = subject.build(case["d_model"], case["eps"])
+    state = built.state()
+    built.load({name: state[name].double() for name in built.shapes()})
+    return built
+
+
+def residual_case(*shape, seed, scale=1.0):
+    d_model = shape[-1]
+    return {
+        "x": normal(*shape, seed=seed, scale=scale) + 0.5,
+        "sublayer": AffineMap(normal(d_model, d_model, seed=seed + 1, scale=0.7), normal(d_model, seed=seed + 2)),
+        "norm": RowNorm(normal(d_model, seed=seed + 3) + 1.5, normal(d_model, seed=seed + 4)),
+    }
+
+
+def nothing(case):
+    """A sub-layer that answers 0 to everything."""
+    d_model = case["x"].shape[-1]
+    return AffineMap(torch.zeros(d_model, d_model).double(), torch.zeros(d_model).double())
+
+
+def identity(case):
+    """A norm that changes nothing."""
+    d_model = case["x"].shape[-1]
+    return AffineMap(torch.eye(d_model).double(), torch.zeros(d_model).double())
+
+
+def residual_answer(subject, case, **changes):
+    case = {**case, **changes}
+    return expect_floats(subject(*case.values()), tuple(case["x"].shape))
