@@ -103,20 +103,25 @@ def top_p_filter(logits: Tensor, p: float) -> Tensor:
     return torch.empty_like(logits).scatter(dim=-1, index=order, src=falling)
 
 
-def sample(logits: Tensor, temperature: float, generator: torch.Generator | None = None) -> Tensor:
+def sample(logits: Tensor, temperature: float, u: Tensor) -> Tensor:
     """Draw one token for each row, with the probabilities softmax(logits / temperature).
 
+    The lot comes from outside: u holds a number between 0 (included) and 1 (excluded) for each row. Lay the
+    probabilities end to end on a line from 0 to 1, token 0 first: the token whose piece holds u is drawn. In other
+    words, the first token at which the running sum of the probabilities is greater than u.
     A temperature below 1 sharpens the distribution, above 1 flattens it. 0 is its limit: the best token, always.
 
-    logits: (batch, vocab). Returns: (batch,).
+    logits: (batch, vocab); u: (batch,). Returns: (batch,), token ids.
     """
     if temperature < 0:
         raise ValueError(f"A temperature is 0 or more, not {temperature}.")
     if temperature == 0:
         return logits.argmax(dim=-1)
     probabilities = (logits / temperature).softmax(dim=-1)  # (batch, vocab)
-    drawn = torch.multinomial(probabilities, num_samples=1, generator=generator)  # (batch, 1)
-    return drawn.squeeze(-1)
+    ends = probabilities.cumsum(dim=-1)  # (batch, vocab): where each token's piece ends
+    ends = ends / ends[:, -1:]  # the last one at exactly 1, whatever rounding did
+    passed = ends <= u[:, None]  # pieces that lie wholly before u
+    return passed.sum(dim=-1)
 
 
 # --- asking a Transformer -------------------------------------------------------------------------------
@@ -138,8 +143,11 @@ def uncached(model: Transformer, src_ids: Tensor) -> NextLogits:
     return next_logits
 
 
+Cache = tuple[Tensor, Tensor]  # keys and values of all positions so far, each (batch, head, seen, d_k)
+
+
 class CachedAttention(nn.Module):
-    """Causal self-attention that is given a sequence in pieces and remembers the keys and values of earlier ones.
+    """Causal self-attention that is given a sequence in pieces, with the keys and values of the earlier ones.
 
     Pieces may be of any size. The results are those of one causal attention over the whole sequence.
     """
@@ -151,35 +159,32 @@ class CachedAttention(nn.Module):
         self.w_k = nn.Linear(d_model, d_model)
         self.w_v = nn.Linear(d_model, d_model)
         self.w_o = nn.Linear(d_model, d_model)
-        self.reset()
 
-    def reset(self) -> None:
-        """Forget everything: a new sequence begins."""
-        self.keys: Tensor | None = None  # (batch, head, seen, d_k)
-        self.values: Tensor | None = None
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x: (batch, new, d_model), the next piece. Returns: (batch, new, d_model)."""
+    def forward(self, x: Tensor, cache: Cache | None = None) -> tuple[Tensor, Cache]:
+        """
+        x: (batch, new, d_model), the next piece. cache: what the piece before returned; None: a sequence begins.
+        Returns: output (batch, new, d_model), and the cache for the next piece, which has `new` positions more.
+        """
         q = split_heads(self.w_q(x), self.num_heads)  # (batch, head, new, d_k)
         k = split_heads(self.w_k(x), self.num_heads)
         v = split_heads(self.w_v(x), self.num_heads)
-        if self.keys is not None and self.values is not None:
-            k = torch.cat([self.keys, k], dim=2)  # (batch, head, seen, d_k)
-            v = torch.cat([self.values, v], dim=2)
-        self.keys, self.values = k, v
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)  # (batch, head, seen, d_k)
+            v = torch.cat([old_v, v], dim=2)
         new, seen = q.shape[2], k.shape[2]
         everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
         past = torch.tril(everything, diagonal=seen - new)  # (new, seen): the last new token sees all
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past)  # (batch, head, new, d_k)
-        return self.w_o(merge_heads(heads))
+        return self.w_o(merge_heads(heads)), (k, v)
 
-    @classmethod
-    def around(cls, attention: MultiHeadAttention) -> CachedAttention:
-        """A cache around the projections of a trained attention. They are shared, not copied."""
-        cached = cls(attention.w_q.in_features, attention.num_heads)
-        cached.w_q, cached.w_k = attention.w_q, attention.w_k
-        cached.w_v, cached.w_o = attention.w_v, attention.w_o
-        return cached
+
+def cached_attention(attention: MultiHeadAttention) -> CachedAttention:
+    """A trained attention as one with a cache. The projections are shared, not copied."""
+    result = CachedAttention(attention.w_q.in_features, attention.num_heads)
+    result.w_q, result.w_k = attention.w_q, attention.w_k
+    result.w_v, result.w_o = attention.w_v, attention.w_o
+    return result
 
 
 class CachedLayer:
@@ -188,11 +193,17 @@ class CachedLayer:
     def __init__(self, layer: DecoderLayer, memory: Tensor, memory_mask: Tensor):
         """memory: (batch, source, d_model); memory_mask: (batch, 1, source)."""
         self.layer = layer
-        self.self_attention = CachedAttention.around(layer.self_attention)
+        self.self_attention = cached_attention(layer.self_attention)
+        self.cache: Cache | None = None
         cross = layer.cross_attention
         self.keys = split_heads(cross.w_k(memory), cross.num_heads)  # (batch, head, source, d_k)
         self.values = split_heads(cross.w_v(memory), cross.num_heads)
         self.mask = memory_mask[:, None]  # (batch, 1, 1, source)
+
+    def attend_to_itself(self, h: Tensor) -> Tensor:
+        """h: (batch, new, d_model). Returns: the same shape."""
+        output, self.cache = self.self_attention(h, self.cache)
+        return output
 
     def attend_to_source(self, h: Tensor) -> Tensor:
         """h: (batch, new, d_model). Returns: the same shape."""
@@ -204,7 +215,7 @@ class CachedLayer:
     def __call__(self, x: Tensor) -> Tensor:
         """x: (batch, new, d_model). Returns: the same shape."""
         layer = self.layer
-        x = layer.residual(x, self.self_attention, layer.norm_1)
+        x = layer.residual(x, self.attend_to_itself, layer.norm_1)
         x = layer.residual(x, self.attend_to_source, layer.norm_2)
         return layer.residual(x, layer.feed_forward, layer.norm_3)
 
@@ -252,6 +263,34 @@ def generate(
     model.eval()
     next_logits = cached(model, src_ids) if use_cache else uncached(model, src_ids)
     return greedy_decode(next_logits, len(src_ids), bos_id, eos_id, model.pad_id, max_len)
+
+
+# --- what it costs, and what is remembered --------------------------------------------------------------
+
+
+def count_scores(n: int, use_cache: bool) -> int:
+    """How many attention scores q·k one head computes while it writes n tokens, one after the other.
+
+    To write token t, the model has t positions in front of it: BOS and t - 1 tokens. Without a cache it gives it all
+    t of them again, and every position is scored against every position, t · t scores. With a cache it gives it only
+    the last position, which is scored against all t.
+    """
+    total = 0
+    for t in range(1, n + 1):
+        queries = 1 if use_cache else t
+        keys = t
+        total += queries * keys
+    return total
+
+
+def rnn_influence(n: int, a: float, b: float) -> Tensor:
+    """How strongly each input is still felt in the last state of the recurrence h_t = a · h_(t-1) + b · x_t, h_0 = 0.
+
+    Returns: (n,), entry t - 1 is dh_n / dx_t = a^(n - t) · b, for t = 1 … n.
+    """
+    age = n - torch.arange(1, n + 1)  # (n,): how many steps ago each input came
+    kept = torch.tensor(a, dtype=torch.float64) ** age  # a share |a| < 1 is kept at every step
+    return kept * b
 
 
 # --- how good is it? ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Searching, sampling, caching and scoring of the reference."""
+"""The reference (searching, sampling, caching, scoring), the exercises' cases, and mistakes written otherwise."""
 
 from __future__ import annotations
 
@@ -10,21 +10,31 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from autograder.hidden import all_hidden
+from course_lib.checking.grading import grade
+from course_lib.checking.inputs import NextTokenTable
+from course_lib.checking.subject import Subject
 from course_lib.decoding import (
     CachedAttention,
     beam_search,
     bleu,
     cached,
+    count_scores,
     exact_match,
     generate,
     greedy_decode,
+    rnn_influence,
     sample,
     top_k_filter,
     top_p_filter,
     uncached,
 )
+from course_lib.exercises import all_exercises
+from course_lib.exercises import decoding as exercises
+from course_lib.exercises.decoding.beam_search import toy_model
+from course_lib.exercises.decoding.shared import random_model
 from course_lib.masks import causal_mask
-from course_lib.multi_head_attention import MultiHeadAttention
+from course_lib.multi_head_attention import MultiHeadAttention, merge_heads, split_heads
 from course_lib.transformer import Transformer
 
 PAD, BOS, EOS, VOCAB = 0, 1, 2, 7
@@ -124,12 +134,12 @@ def test_top_p():
 
 def test_sample_follows_the_distribution():
     logits = torch.tensor([2.0, 0.0, -1.0, 1.0])
-    drawn = sample(logits.expand(20_000, 4), 2.0, torch.Generator().manual_seed(0))
+    drawn = sample(logits.expand(20_000, 4), 2.0, torch.rand(20_000, generator=torch.Generator().manual_seed(0)))
     shares = drawn.bincount(minlength=4) / 20_000
     torch.testing.assert_close(shares, (logits / 2).softmax(dim=-1), atol=0.01, rtol=0)
-    assert sample(logits.expand(5, 4), 0.0).tolist() == [0] * 5
+    assert sample(logits.expand(5, 4), 0.0, torch.rand(5)).tolist() == [0] * 5
     with pytest.raises(ValueError, match="0 or more"):
-        sample(logits[None], -1.0)
+        sample(logits[None], -1.0, torch.zeros(1))
 
 
 # --- caching --------------------------------------------------------------------------------------------
@@ -143,9 +153,12 @@ def test_cached_attention_in_pieces_is_causal_attention(pieces):
     in_pieces.load_state_dict(attention.state_dict())
     x = torch.randn(2, 7, 12, dtype=torch.float64)
     expected, _ = attention(x, x, x, causal_mask(7))
-    for _ in range(2):
-        in_pieces.reset()
-        torch.testing.assert_close(torch.cat([in_pieces(piece) for piece in x.split(pieces, dim=1)], dim=1), expected)
+    cache, outputs = None, []
+    for piece in x.split(pieces, dim=1):
+        output, cache = in_pieces(piece, cache)
+        outputs.append(output)
+    torch.testing.assert_close(torch.cat(outputs, dim=1), expected)
+    assert [tuple(part.shape) for part in cache] == [(2, 3, 7, 4)] * 2
 
 
 def make_model(norm_first: bool) -> Transformer:
@@ -225,3 +238,331 @@ def test_bleu_by_hand():
     # counts are added over the corpus before they are divided
     both = bleu([hypothesis, reference], [reference, reference])
     assert both == pytest.approx(100 * (11 / 12 * 8 / 10 * 6 / 8 * 4 / 6) ** 0.25)
+
+
+# --- the exercises -----------------------------------------------------------------------------------
+
+
+def report(name, answer):
+    return grade(all_exercises()[name], Subject(answer))
+
+
+def named(name, answer):
+    return report(name, answer).misconception
+
+
+def test_greedy_takes_0_20_and_beam_2_finds_0_36():
+    model = toy_model()
+    assert greedy_decode(model, 1, bos_id=0, eos_id=1, pad_id=0, max_len=5).tolist() == [[2, 4, 1]]
+    for beam_size, ids, probability in ((1, [2, 4, 1], 0.2), (2, [3, 5, 1], 0.36), (3, [3, 5, 1], 0.36)):
+        found, score = beam_search(model, beam_size, bos_id=0, eos_id=1, max_len=5, alpha=0.0)
+        assert found == ids
+        assert math.exp(score) == pytest.approx(probability)
+
+
+def test_greedy_rows_do_not_touch_each_other():
+    case = exercises.greedy.cases[1]
+    together = greedy_decode(*case.values())
+    model = case["next_logits"]
+    for row in range(case["rows"]):
+        alone = NextTokenTable(model.start[row : row + 1], model.table)
+        ids = greedy_decode(alone, 1, case["bos_id"], case["eos_id"], case["pad_id"], case["max_len"])
+        real = together[row][together[row] != case["pad_id"]]
+        assert ids[0].tolist() == real.tolist()
+
+
+def every_case(name):
+    return [*all_exercises()[name].cases, *all_hidden()[name].cases]
+
+
+def test_greedy_cases_end_at_different_times():
+    """One case at least in which a row ends early, one in which a row never ends."""
+    widths = []
+    for case in exercises.greedy.cases:
+        ids = greedy_decode(*case.values())
+        ends = (ids == case["eos_id"]).any(dim=1)
+        widths.append((ids.shape[1] == case["max_len"], bool(ends.all()), bool((ids == case["pad_id"]).any())))
+    assert any(padded for _, _, padded in widths) and any(not all_end for _, all_end, _ in widths)
+    assert any(all_end and not full for full, all_end, _ in widths)
+
+
+def test_no_case_is_decided_by_rounding():
+    """A model in single precision, and one that is a little off, give the same sentences."""
+    for case in (*every_case("greedy_decode"), *every_case("beam_search")):
+        model = case["next_logits"]
+        search = greedy_decode if "rows" in case else beam_search
+        want = search(*case.values())
+        for factor in (1.0, 1 + 1e-5):
+            rounded = NextTokenTable(model.start.float() * factor, model.table.float() * factor)
+            got = search(*{**case, "next_logits": rounded}.values())
+            assert torch.equal(got, want) if "rows" in case else got[0] == want[0]
+
+
+def test_a_table_model_explains_wrong_input():
+    model = random_model(5, 3, seed=0)
+    with pytest.raises(ValueError, match=r"\(rows, time\)"):
+        model(torch.tensor([1, 2]))
+    with pytest.raises(ValueError, match="3 sentences"):
+        model(torch.tensor([[1], [2]]))
+
+
+def test_sample_by_hand():
+    logits = torch.tensor([0.1, 0.45, 0.15, 0.3]).log().expand(6, -1)
+    u = torch.tensor([0.0, 0.09, 0.11, 0.54, 0.56, 0.99])
+    assert sample(logits, 1.0, u).tolist() == [0, 0, 1, 1, 2, 3]
+    assert sample(logits, 0.0, u).tolist() == [1] * 6
+
+
+def test_sample_never_leaves_the_vocabulary():
+    logits = torch.zeros(1000, 7)
+    u = torch.full((1000,), 1 - 2**-24)  # the largest float below 1
+    assert int(sample(logits, 1.0, u).max()) == 6
+
+
+def test_draws_of_the_cases_are_far_from_the_borders():
+    """Rounding in float32 must not decide which token is drawn."""
+    even = (torch.arange(200).double() + 0.5) / 200
+    for case in every_case("sample"):
+        logits, temperature, u = case.values()
+        for T in (1.0, temperature):
+            ends = (logits / T).softmax(dim=-1).cumsum(dim=-1)[:, :-1]
+            assert (ends - u[:, None]).abs().min() > 1e-4
+        ends = (logits[:1] / temperature).softmax(dim=-1).cumsum(dim=-1)[0, :-1]
+        assert (ends[:, None] - even).abs().min() > 1e-6
+
+
+def test_top_k_and_top_p_by_hand():
+    probabilities = torch.tensor([0.1, 0.45, 0.15, 0.3])
+    assert top_k_filter(probabilities.log(), 3).isfinite().tolist() == [False, True, True, True]
+    assert top_p_filter(probabilities.log(), 0.7).isfinite().tolist() == [False, True, False, True]
+    assert top_p_filter(probabilities.log(), 0.8).isfinite().tolist() == [False, True, True, True]
+    assert top_p_filter(probabilities.log(), 0.1).isfinite().tolist() == [False, True, False, False]
+    assert torch.equal(top_k_filter(probabilities, 9), probabilities)
+
+
+def test_filters_of_the_cases_are_clear_cut():
+    for case in every_case("top_k_filter"):
+        assert case["logits"].sort(dim=-1).values.diff(dim=-1).min() > 5e-4
+    for case in every_case("top_p_filter"):
+        falling = case["logits"].softmax(dim=-1).sort(dim=-1, descending=True).values
+        assert (falling.cumsum(dim=-1) - case["p"]).abs().min() > 1e-4
+
+
+def test_scores_for_64_tokens():
+    assert count_scores(64, use_cache=False) == 89_440
+    assert count_scores(64, use_cache=True) == 2_080
+
+
+def test_influence_is_the_gradient_of_the_recurrence():
+    x = torch.randn(9, dtype=torch.float64, requires_grad=True)
+    h = torch.zeros((), dtype=torch.float64)
+    for value in x:
+        h = -0.7 * h + 1.3 * value
+    (slope,) = torch.autograd.grad(h, x)
+    assert torch.allclose(rnn_influence(9, -0.7, 1.3), slope)
+    assert rnn_influence(3, 0.5, 2.0).tolist() == [0.5, 1.0, 2.0]
+
+
+# --- mistakes, written otherwise ------------------------------------------------------------------------
+
+
+def test_greedy_in_a_list_that_never_stops():
+    def answer(next_logits, rows, bos_id, eos_id, pad_id, max_len):
+        prefixes = [[bos_id] for _ in range(rows)]
+        for _ in range(max_len):
+            for row, token in enumerate(next_logits(torch.tensor(prefixes)).argmax(dim=1).tolist()):
+                prefixes[row].append(token)
+        return torch.tensor(prefixes)[:, 1:]
+
+    assert named("greedy_decode", answer) == "never_looks_for_eos"
+
+
+def test_greedy_that_keeps_bos_and_repeats_eos():
+    def answer(next_logits, rows, bos_id, eos_id, pad_id, max_len):
+        ids = torch.full([rows, 1], bos_id)
+        done = torch.zeros(rows).bool()
+        steps = 0
+        while steps < max_len and not done.all():
+            token = next_logits(ids).max(dim=1)[1]
+            token[done] = eos_id
+            done = done | (token == eos_id)
+            ids = torch.hstack([ids, token.unsqueeze(1)])
+            steps += 1
+        return ids
+
+    assert named("greedy_decode", answer) == "repeats_eos + returns_bos"
+
+
+def beam_with(score, step=lambda logits: logits.log_softmax(dim=1), keep=lambda ids, eos_id: ids):
+    """A beam search with lists. `score` of a total and a length, `step` from logits to summands, `keep` of the ids."""
+
+    def answer(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
+        alive, finished = [((), 0.0)], []
+        for length in range(1, max_len + 1):
+            children = []
+            for ids, total in alive:
+                values = step(next_logits(torch.tensor([[bos_id, *ids]])))[0].tolist()
+                children += [((*ids, token), total + value) for token, value in enumerate(values)]
+            children = sorted(children, key=lambda child: -child[1])[:beam_size]
+            finished += [c for c in children if c[0][-1] == eos_id or length == max_len]
+            alive = [c for c in children if c not in finished]
+            if not alive:
+                break
+        best, ids = max((score(total, len(ids), alpha), ids) for ids, total in finished)
+        return keep(list(ids), eos_id), best
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "mistake"),
+    [
+        (beam_with(lambda total, n, alpha: total * n**alpha), "multiplies_by_the_length"),
+        (beam_with(lambda total, n, alpha: total / (n + 1) ** alpha), "counts_bos_in_the_length"),
+        (beam_with(lambda total, n, alpha: total), "ignores_alpha"),
+        (beam_with(lambda total, n, alpha: total / n**alpha, step=lambda x: x.softmax(dim=1)), "adds_probabilities"),
+        (
+            beam_with(lambda total, n, alpha: total, step=lambda logits: logits),
+            "adds_raw_logits + ignores_alpha",
+        ),
+        (
+            beam_with(
+                lambda total, n, alpha: total / (n + 1) ** alpha, keep=lambda ids, eos: [t for t in ids if t != eos]
+            ),
+            "counts_bos_in_the_length + cuts_eos_off",
+        ),
+    ],
+)
+def test_beam_searches_in_lists_are_understood(answer, mistake):
+    assert report("beam_search", beam_with(lambda total, n, alpha: total / n**alpha)).passed
+    assert named("beam_search", answer) == mistake
+
+
+def test_sampling_with_two_mistakes():
+    def answer(logits, temperature, u):
+        if temperature == 0:
+            return logits.argmax(-1)
+        ends = torch.softmax(logits * temperature, dim=-1).cumsum(-1)
+        return torch.searchsorted(ends, u[:, None]).squeeze(-1)  # not right=True
+
+    assert named("sample", answer) == "multiplies_by_the_temperature + draws_the_impossible"
+
+
+def test_top_k_with_a_tiny_positive_fill():
+    def answer(logits, k):
+        result = torch.full_like(logits, 1e-10)
+        values, places = logits.topk(min(k, logits.shape[-1]))
+        return result.scatter(-1, places, values)
+
+    assert named("top_k_filter", answer) == "fills_with_zero"
+
+
+def test_top_p_with_the_usual_forgotten_shift():
+    def answer(logits, p):
+        ordered, places = torch.sort(logits, descending=True)
+        remove = ordered.softmax(-1).cumsum(-1) > p
+        return logits.masked_fill(torch.zeros_like(remove).scatter(-1, places, remove), float("-inf"))
+
+    assert named("top_p_filter", answer) == "drops_the_token_that_crosses"
+
+
+def test_a_cache_in_a_class_attribute():
+    class Answer(nn.Module):
+        store = None
+
+        def __init__(self, d_model, num_heads):
+            super().__init__()
+            Answer.store = None
+            self.h = num_heads
+            self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+        def forward(self, x, cache=None):
+            q, k, v = (split_heads(w(x), self.h) for w in (self.w_q, self.w_k, self.w_v))
+            if Answer.store is not None:
+                k, v = torch.cat([Answer.store[0], k], dim=2), torch.cat([Answer.store[1], v], dim=2)
+            Answer.store = (k, v)
+            mask = torch.ones(q.shape[2], k.shape[2]).bool().tril(k.shape[2] - q.shape[2])
+            return self.w_o(merge_heads(F.scaled_dot_product_attention(q, k, v, attn_mask=mask))), (k, v)
+
+    assert named("CachedAttention", Answer) == "never_begins_anew"
+
+
+def test_a_cache_with_is_causal():
+    """torch's own flag puts the triangle at the first key."""
+
+    class Answer(CachedAttention):
+        def forward(self, x, cache=None):
+            q, k, v = (split_heads(w(x), self.num_heads) for w in (self.w_q, self.w_k, self.w_v))
+            if cache is not None:
+                k, v = torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.w_o(merge_heads(y)), (k, v)
+
+    assert named("CachedAttention", Answer) == "mask_begins_at_the_first_key"
+
+
+def test_a_cache_with_two_mistakes():
+    class Answer(CachedAttention):
+        def forward(self, x, cache=None):
+            q, k, v = (split_heads(w(x), self.num_heads) for w in (self.w_q, self.w_k, self.w_v))
+            if cache is not None:
+                k, v = torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)
+            mask = torch.arange(k.shape[2]) <= torch.arange(q.shape[2])[:, None]
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+            return merge_heads(y), (k, v)
+
+    assert named("CachedAttention", Answer) == "mask_begins_at_the_first_key + forgets_the_last_projection"
+
+
+def test_bleu_with_two_mistakes():
+    def answer(hypotheses, references):
+        product = 1.0
+        for n in range(1, 5):
+            right = total = 0
+            for h, r in zip(hypotheses, references, strict=True):
+                grams = [tuple(h[i : i + n]) for i in range(len(h) - n + 1)]
+                known = {tuple(r[i : i + n]) for i in range(len(r) - n + 1)}
+                right += sum(gram in known for gram in grams)
+                total += len(grams)
+            product *= right / total if total else 0.0
+        return 100 * product**0.25
+
+    assert named("bleu", answer) == "counts_repetitions + no_brevity_penalty"
+
+
+def test_a_removed_logit_of_minus_1e9_hides_no_mistake():
+    def answer(logits, k):
+        limit = logits.topk(min(k, logits.shape[-1])).values[..., :1]
+        return torch.where(logits < limit, -1e9, logits)
+
+    assert named("top_k_filter", answer) == "compares_with_the_largest"
+
+
+def test_a_cache_that_is_packed_otherwise_hides_no_mistake():
+    """Keys and values unsplit, in a dictionary, and the triangle in the wrong place."""
+
+    class Answer(CachedAttention):
+        def forward(self, x, cache=None):
+            now = {"k": self.w_k(x), "v": self.w_v(x)}
+            if cache is not None:
+                now = {name: torch.cat([cache[name], now[name]], dim=1) for name in now}
+            q, k, v = (split_heads(part, self.num_heads) for part in (self.w_q(x), now["k"], now["v"]))
+            mask = torch.ones(q.shape[2], k.shape[2]).tril().bool()
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+            return self.w_o(merge_heads(y)), now
+
+    assert named("CachedAttention", Answer) == "mask_begins_at_the_first_key"
+
+
+def test_a_cache_of_lists_that_grows_in_place():
+    class Answer(CachedAttention):
+        def forward(self, x, cache=None):
+            cache = cache or {"k": [], "v": []}
+            cache["k"].append(split_heads(self.w_k(x), self.num_heads))
+            cache["v"].append(split_heads(self.w_v(x), self.num_heads))
+            k, v = (torch.cat(parts, dim=2) for parts in cache.values())
+            mask = torch.ones(x.shape[1], k.shape[2]).tril(k.shape[2] - x.shape[1]).bool()
+            y = F.scaled_dot_product_attention(split_heads(self.w_q(x), self.num_heads), k, v, attn_mask=mask)
+            return self.w_o(merge_heads(y)), cache
+
+    assert named("CachedAttention", Answer) == "writes_into_the_old_cache"

@@ -96,3 +96,32 @@ def require_batch(ids: Tensor, vocab_size: int) -> None:
         raise ValueError("The model takes a batch of ids: (batch, time).")
     if ids.is_floating_point() or ids.min() < 0 or ids.max() >= vocab_size:
         raise ValueError(f"The model takes whole numbers from 0 to {vocab_size - 1}.")
+
+
+@dataclass(frozen=True, eq=False)
+class NextTokenTable:
+    """A model for decoding that is nothing but numbers: what it says about the next token depends on the tokens so far.
+
+    The logits after a prefix are start + table[0, last token] + table[1, last but one] + …, as far as the table goes.
+
+    start: (rows, vocab), one row for each sentence, or (1, vocab) for any number; table: (age, vocab, vocab).
+    """
+
+    start: Tensor
+    table: Tensor
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """ids: (rows, time). Returns: logits (rows, vocab)."""
+        if ids.dim() != 2:
+            raise ValueError(f"The model wants prefixes of shape (rows, time), not {tuple(ids.shape)}.")
+        if len(self.start) not in (1, len(ids)):
+            raise ValueError(
+                f"The model was made for {len(self.start)} sentences, but it was given {len(ids)} prefixes."
+            )
+        logits = self.start.expand(len(ids), -1)  # (rows, vocab)
+        for age in range(min(len(self.table), ids.shape[1])):
+            logits = logits + self.table[age, ids[:, -1 - age]]
+        return logits
+
+    def __repr__(self) -> str:
+        return f"a model with {self.start.shape[-1]} tokens"

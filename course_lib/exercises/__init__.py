@@ -17,6 +17,7 @@ TOPICS = (
     "encoder_decoder",
     "transformer",
     "training",
+    "decoding",
 )
 
 
