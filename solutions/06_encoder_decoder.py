@@ -52,7 +52,7 @@ use_course_style()
 # Here is the whole of it, with the shape of what runs along each arrow. $B$ sentences, $S$ source positions, $T$
 # target positions, $d$ features ($d_\text{model}$), $V$ words in the target vocabulary.
 
-# %%
+# %% figure
 ATTENTION, NETWORK, NORM, TABLE = COLOURS[3], COLOURS[4], COLOURS[6], "#DDDDDD"
 
 
