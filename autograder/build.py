@@ -86,7 +86,8 @@ def prepared(cell: NotebookNode, stem: str) -> Iterator[NotebookNode]:
         case []:
             if cell.cell_type == "markdown":
                 cell.source = EXERCISE_MARK.sub(lambda mark: exercise_line(mark[1], stem), cell.source)
-                cell.source = cell.source.replace("{{map}}", course_map())
+                if "{{map}}" in cell.source:
+                    cell.source = cell.source.replace("{{map}}", course_map())
             yield cell
         case ["figure"] if cell.cell_type == "code":
             cell.metadata.update(FOLDED)
@@ -280,9 +281,9 @@ def course_map_with_badges() -> str:
 
 
 def title(stem: str) -> str:
-    """The heading of a notebook."""
-    source = jupytext.read(SOLUTIONS / f"{stem}.py", fmt="py:percent")
-    return source.cells[0].source.splitlines()[0].removeprefix("# ")
+    """The heading of a notebook: the first line of its source that is one."""
+    lines = (SOLUTIONS / f"{stem}.py").read_text(encoding="utf-8").splitlines()
+    return next(line.removeprefix("# # ") for line in lines if line.startswith("# # "))
 
 
 # --- the command ----------------------------------------------------------------------------------------
