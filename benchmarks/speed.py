@@ -1,9 +1,8 @@
 """Speed: the course's modules against those of torch.nn, of the same sizes, with the same input and masks.
 
 The two take turns in one run. *Forward* is in training mode with the graph being recorded, *backward* is forward and
-backward together. Without weights, as in every layer of a model, both use torch's fused operator: this has the target.
-With weights, which are there to be looked at, both return those of every head; ours is up to 1.3 times slower there.
-Torch's fast path for inference (evaluation mode, no gradients) is not part of the comparison.
+backward together. With weights, both return those of every head; without, as in every layer of a model, both use
+torch's fused operator. Torch's fast path for inference (evaluation mode, no gradients) is not part of the comparison.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ LIMIT = 1.2
 SIZES = [(64, 16, 128, 4), (16, 64, 256, 8), (4, 256, 512, 8)]  # batch, time, d_model, heads
 
 
-def compare(
-    what: str, ours: Callable[[], Tensor], theirs: Callable[[], Tensor], rounds: int, has_target: bool = True
-) -> list[Row]:
+def compare(what: str, ours: Callable[[], Tensor], theirs: Callable[[], Tensor], rounds: int) -> list[Row]:
     """Two rows: forward, and forward with backward."""
 
     def backward(forward: Callable[[], Tensor]) -> Callable[[], None]:
@@ -36,8 +33,7 @@ def compare(
     for name, pair in (("forward", [ours, theirs]), ("backward", [backward(ours), backward(theirs)])):
         mine, torchs = side_by_side(pair, rounds)
         measured = f"{1e3 * mine:.1f} / {1e3 * torchs:.1f} ms = {mine / torchs:.2f}×"
-        target = f"≤ {LIMIT}×" if has_target else ""
-        rows.append(Row(f"{what}, {name}", measured, target, not has_target or mine / torchs <= LIMIT))
+        rows.append(Row(f"{what}, {name}", measured, f"≤ {LIMIT}×", mine / torchs <= LIMIT))
     return rows
 
 
@@ -55,7 +51,6 @@ def attention_rows(batch: int, time: int, d_model: int, num_heads: int, weights:
         course,
         lambda: theirs(x, x, x, attn_mask=hidden, need_weights=weights, average_attn_weights=False)[0],
         rounds,
-        has_target=not weights,
     )
 
 

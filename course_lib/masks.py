@@ -153,12 +153,10 @@ def allowed_places(mask: Tensor, scores: Tensor) -> Tensor:
     if mask.is_floating_point() and ((mask != 0) & (mask != 1)).any():
         raise ValueError("This looks like an additive mask (0 and -inf). A boolean one is wanted: True where allowed.")
     try:
-        fits = torch.broadcast_shapes(mask.shape, scores.shape) == scores.shape
+        mask.expand(scores.shape)
     except RuntimeError:
-        fits = False
-    if not fits:
         raise ValueError(
             f"A mask of shape {tuple(mask.shape)} does not fit scores of shape {tuple(scores.shape)}. Shapes are "
             "compared from the right; a mask for each sentence needs an axis for the heads: mask[:, None]."
-        )
+        ) from None
     return mask.to(scores.device).bool()
