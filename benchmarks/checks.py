@@ -1,7 +1,7 @@
 """Checks: how long one takes, for every exercise.
 
 Three answers are timed: the reference; the misconception that takes longest to name; and a wrong answer that is nothing
-known, for which every misconception and every pair has to be tried. The first check of a kernel is timed too.
+known, for which every misconception and every pair has to be tried. The last comes first, when nothing is prepared yet.
 """
 
 from __future__ import annotations
