@@ -73,7 +73,7 @@ def read_verdict(path: Path) -> Verdict:
 def verdict_from(data: dict[str, Any]) -> Verdict:
     """The verdict from its JSON data."""
     exercises = tuple(ExerciseVerdict(**exercise) for exercise in data.pop("exercises"))
-    tuples = {name: tuple(data.pop(name)) for name in ("notes", "walls")}
+    tuples: dict[str, Any] = {name: tuple(data.pop(name)) for name in ("notes", "walls")}
     return Verdict(exercises=exercises, **tuples, **data)
 
 
