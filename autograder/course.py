@@ -20,6 +20,10 @@ from traitlets.config import Config, PyFileConfigLoader
 HERE = Path(__file__).resolve().parent
 
 
+class CourseError(Exception):
+    """Something the instructor has to mend. The message says how."""
+
+
 @dataclass(frozen=True)
 class Course:
     """Where a course lies, and the address of its gradebook."""
