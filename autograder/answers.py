@@ -23,6 +23,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 
+from autograder.references import position, withheld
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.merge import completed
 
@@ -155,25 +156,21 @@ class Needs:
             if module is None:
                 raise CannotStandAlone(name)
             origin = origin_of(name, module)
-            self.refuse_the_reference(text, name, origin)
+            self.refuse_references(text, name, origin)
             if origin in self.known and name not in taken:
                 renamed[name] = self.known[origin]
             else:
                 self.bring(name, origin)
         return with_names(text, renamed)
 
-    def refuse_the_reference(self, text: str, name: str, origin: Origin) -> None:
-        """An answer that calls the exercise's own reference would be no answer."""
-        own = self.exercise.reference.__module__
-        asks = any(
-            isinstance(node, ast.Attribute)
-            and node.attr == self.exercise.name
-            and isinstance(node.value, ast.Name)
-            and node.value.id == name
-            for node in ast.walk(ast.parse(text))
-        )
-        if origin == (own, self.exercise.name) or (origin == (own, "") and asks):
-            raise CannotStandAlone(f"{self.exercise.name} is used to answer {self.exercise.name}")
+    def refuse_references(self, text: str, name: str, origin: Origin) -> None:
+        """An answer that uses a reference which is still withheld, its own above all, would be no answer."""
+        module, attribute = origin
+        used = {(module, attribute)}
+        if not attribute:
+            used = {(module, node.attr) for node in attributes_of(text, name)}
+        if used & withheld(position(self.exercise.name)):
+            raise CannotStandAlone(f"{name} leads to a reference")
 
     def bring(self, name: str, origin: Origin) -> None:
         """Make the name usable in the notebook."""
@@ -201,6 +198,12 @@ class Needs:
 
 def module_of(program: Program) -> ModuleType:
     return importlib.import_module(program.__module__)
+
+
+def attributes_of(text: str, name: str) -> list[ast.Attribute]:
+    """Where a piece of code says `name.something`."""
+    attributes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)]
+    return [node for node in attributes if isinstance(node.value, ast.Name) and node.value.id == name]
 
 
 def global_names(text: str) -> set[str]:

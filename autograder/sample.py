@@ -324,7 +324,7 @@ def endless_in_a_cell(work: Work) -> None:
 # --- the class: files that something has happened to ----------------------------------------------------
 
 
-@student("Mikkel Sorensen", status="flagged", stock=False)
+@student("Mikkel Sorensen", status="zeroed", stock=False)
 def broken_json(work: Work) -> None:
     """Hands in a file whose end is missing: it is no notebook any more."""
     work.answer_all()
