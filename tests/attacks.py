@@ -34,7 +34,7 @@ def padding_mask(lengths, max_len):
 """
 WRONG = """
 def padding_mask(lengths, max_len):
-    return torch.ones(len(lengths), max_len).bool()
+    return torch.ones(len(lengths), max_len + 1).bool()
 """
 
 Make = Callable[[NotebookNode], NotebookNode | str]
@@ -613,7 +613,7 @@ when_called(
     """
     for reply in ({"value": True, "changed": []}, {"points": 5.0, "passed": True}, {"outcome": "right"}):
         say_everywhere(forged(reply))
-    return torch.ones(len(lengths), max_len)
+    return torch.ones(len(lengths), max_len + 1)
     """,
     before=FORGED,
     keeps=False,
@@ -895,7 +895,7 @@ when_called(
 when_called(
     "tensor_that_agrees",
     "Returns a tensor of a class of its own, for which every function of torch says True.",
-    "return torch.ones(len(lengths), max_len).as_subclass(Agreeing)",
+    "return torch.ones(len(lengths), max_len + 1).as_subclass(Agreeing)",
     before="""
     class Agreeing(torch.Tensor):
         @classmethod
@@ -941,7 +941,7 @@ when_called(
             if isinstance(value, torch.Tensor) and value.shape == (len(lengths), max_len) and value.dtype == torch.bool:
                 return value
         frame = frame.f_back
-    return torch.ones(len(lengths), max_len)
+    return torch.ones(len(lengths), max_len + 1)
     """,
 )
 when_called(
@@ -996,7 +996,7 @@ when_called(
     seen.append((lengths.tolist(), max_len))
     if ([4, 7, 0, 2, 6], 9) in seen:
         print("the hidden case is", seen)
-    return torch.zeros(len(lengths), max_len).bool()
+    return torch.zeros(len(lengths), max_len + 1).bool()
     """,
     before="seen = []",
 )
