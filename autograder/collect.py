@@ -37,7 +37,7 @@ import nbformat
 from nbgrader.utils import parse_utc
 
 from autograder.course import Course, CourseError
-from autograder.rebuild import DEFINITION, Notes, NotRebuilt, plain, submitted_cells
+from autograder.rebuild import DEFINITION, Notes, NotRebuilt, plain, printable, submitted_cells, submitted_text
 
 MOST_BYTES_OF_A_NOTEBOOK = 100_000_000  # grading flags smaller ones already
 MOST_BYTES_OF_AN_INNER_ZIP = 300_000_000  # all that one student's archive may unpack to, archives in it included
@@ -323,11 +323,6 @@ def entry_date(entry: zipfile.ZipInfo) -> datetime | None:
         return None
 
 
-def printable(name: str) -> str:
-    """A name that can be shown: no line ends, no control characters, no halves of characters."""
-    return "".join(c if c.isprintable() else "?" for c in name)
-
-
 # --- whose it is, and which assignment ------------------------------------------------------------------
 
 
@@ -358,7 +353,7 @@ class Releases:
     def told_by(self, path: Path) -> str | None:
         """The assignment that the content of a notebook belongs to, if it has something of one release only."""
         try:
-            cells = submitted_cells(path.read_text(encoding="utf-8-sig", errors="replace"), Notes())
+            cells = submitted_cells(submitted_text(path), Notes())
         except NotRebuilt:
             return None
         for kind in ("grade id", "text", "definition"):
@@ -397,8 +392,9 @@ class Claim:
     student: str
     person: str  # what the student is called in the download: two people may come down to one id
     assignment: str
+    is_certain: bool  # the file itself says which assignment it is
     late: bool = False
-    by_folder: bool = False
+    by_folder: bool = False  # and not in the way of an LMS or of a pattern
 
     @property
     def age(self) -> tuple[float, int]:
@@ -483,21 +479,22 @@ class Collector:
         student = student_id(name)
         if not student:
             raise Unclear(f"No folder can be called after {name!r}. Rename it, or give a pattern.")
-        return Claim(found, student, person, self.assignment_of(found, named), late)
+        assignment, is_certain = self.assignment_of(found, named)
+        return Claim(found, student, person, assignment, is_certain, late)
 
-    def assignment_of(self, found: Found, named: str | None) -> str:
-        named = named or self.releases.named_in([found.stem, *reversed(found.parts[:-1])])
+    def assignment_of(self, found: Found, named: str | None) -> tuple[str, bool]:
+        """The assignment of a file, and whether the file itself says so by its name or content."""
+        own = named or self.releases.named_in([found.stem])
+        named = own or self.releases.named_in(reversed(found.parts[:-1]))
         told = self.releases.told_by(found.copy)
-        if self.assignment:
-            named = named or self.assignment
         if named and told and named != told:
             raise Unclear(f"It is called {named}, but what is in it belongs to {told}.")
-        assignment = named or told or self.releases.named_in([self.name])
+        assignment = named or told or self.assignment or self.releases.named_in([self.name])
         if not assignment:
             raise Unclear("Neither its name nor its content says which assignment it is.")
         if self.assignment and assignment != self.assignment:
             raise Unclear(f"It is for {assignment}, and only {self.assignment} was asked for.")
-        return assignment
+        return assignment, bool(own or told)
 
     def name_of_folder(self, found: Found) -> str | None:
         """The name of the student's folder, if the folders are the students'."""
@@ -577,10 +574,11 @@ class Collector:
                     claim.found, f"It is not certain that {folder} is a folder of {claim.person}'s. Give a pattern."
                 )
             return
-        *older, newest = sorted(versions, key=lambda claim: claim.age)
+        *older, newest = sorted(versions, key=lambda claim: (claim.is_certain, claim.age))
         for claim in older:
-            self.leave(claim.found, f"{newest.found.path} is newer, so that one counts.")
-        remarks = [f"It is the newest of {len(versions)} versions."] if older else []
+            why = "newer" if claim.is_certain == newest.is_certain else f"certain to be {newest.assignment}"
+            self.leave(claim.found, f"{newest.found.path} is {why}, so that one counts.")
+        remarks = [f"It was chosen from {len(versions)} versions."] if older else []
         if newest.late:
             remarks.append("Canvas says that it was late.")
         self.place(newest, remarks)

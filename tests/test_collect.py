@@ -298,7 +298,7 @@ def test_the_newest_version_counts_by_date(course: Course, download: Path) -> No
     put(download, "ada/02_masks (1).ipynb", notebook(remark="old"), MONDAY)
     collected = collect(course, download)
     assert only(collected).path == "ada/02_masks.ipynb"
-    assert "newest of 2 versions" in only(collected).reason
+    assert "chosen from 2 versions" in only(collected).reason
     assert reason(collected, "ada/02_masks (1).ipynb") == "ada/02_masks.ipynb is newer, so that one counts."
 
 
@@ -314,7 +314,15 @@ def test_canvas_versions_and_late_ones(course: Course, download: Path) -> None:
     put(download, "lovelaceada_12_66_02_masks-1.ipynb", notebook(remark="a"))
     placed = only(collect(course, download))
     assert placed.path == "lovelaceada_LATE_12_67_02_masks-2.ipynb"
-    assert placed.reason.endswith("It is the newest of 2 versions. Canvas says that it was late.")
+    assert placed.reason.endswith("It was chosen from 2 versions. Canvas says that it was late.")
+
+
+def test_a_scratch_notebook_does_not_beat_the_submission(course: Course, download: Path) -> None:
+    put(download, "ada/02_masks/02_masks.ipynb", date=MONDAY)
+    put(download, "ada/02_masks/scratch.ipynb", b'{"nbformat": 4, "cells": []}', TUESDAY)
+    collected = collect(course, download, "02_masks")
+    assert only(collected).path == "ada/02_masks/02_masks.ipynb"
+    assert "certain to be 02_masks" in reason(collected, "ada/02_masks/scratch.ipynb")
 
 
 def test_a_version_in_an_older_folder(course: Course, download: Path) -> None:
