@@ -435,17 +435,22 @@ class Match:
             self.nothing_recognised()
         for answer in missing:
             owner = self.owner_of(answer)
-            check = self.cells[self.check_of(answer)] if answer.index + 1 in self.cell_at else None
             if owner is not None:
                 self.elsewhere[answer.index] = owner
                 other = self.places[self.place_of[owner]].grade_id
                 self.notes.add(f"The answer {answer.grade_id} stands in the cell {other}.")
-            elif not has_grade_ids or (check and not check.grade_id):
+            elif not has_grade_ids or self.may_have_lost_its_id(answer):
                 self.give_up(answer, "the notebook has lost its metadata, and no cell is certain to be this answer")
             elif any(self.cells[number].kind == answer.kind for number in self.gap_around(answer)[1]):
                 self.give_up(answer, "its cell is gone, and of several new cells none is certain to take its place")
             else:
                 self.notes.add(f"The cell {answer.grade_id} was deleted. It counts as not attempted.")
+
+    def may_have_lost_its_id(self, answer: Place) -> bool:
+        """Did other cells lose their grade ids: the check right after it, or any, with a cell left that might be it?"""
+        lost = {i for i, number in self.cell_at.items() if self.places[i].grade_id and not self.cells[number].grade_id}
+        loose = [self.cells[number] for number in self.loose()]
+        return answer.index + 1 in lost or bool(lost and any(c.plain and c.kind == answer.kind for c in loose))
 
     def owner_of(self, answer: Place) -> int | None:
         """The cell of an earlier answer that holds this one too: two cells were merged."""

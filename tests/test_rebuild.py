@@ -358,11 +358,14 @@ def test_thousands_of_oddities_give_a_few_notes(master: NotebookNode, submission
 # --- answers: deleted, doubled, retyped, merged ---------------------------------------------------------
 
 
-def test_a_deleted_answer_is_the_stub_again(master: NotebookNode, submission: dict[str, Any]) -> None:
-    submission["cells"].remove(cell(submission, "causal_mask"))
-    result = redo(master, submission)
+@pytest.mark.parametrize("name", ["causal_mask", "why_low_loss"])
+def test_a_deleted_answer_is_the_stub_again(name: str, master: NotebookNode, released: str) -> None:
+    data = json.loads(released)
+    data["cells"].remove(cell(data, name))
+    result = redo(master, data)
     assert result.notebook == master
-    assert result.notes == ("The cell causal_mask was deleted. It counts as not attempted.",)
+    assert result.answers[name] == cell(master, name).source
+    assert result.notes == (f"The cell {name} was deleted. It counts as not attempted.",)
 
 
 @pytest.mark.parametrize("kind", ["markdown", "raw", "heading", None])
@@ -605,6 +608,17 @@ def test_an_answer_and_its_check_without_grade_ids_in_an_otherwise_whole_noteboo
         cell(submission, name)["metadata"] = {}
     submission["cells"].remove(cell(submission, "causal_mask"))
     assert "causal_mask" in flagged(master, submission)
+
+
+def test_a_written_answer_that_was_moved_in_a_notebook_that_lost_some_grade_ids(
+    master: NotebookNode, submission: dict[str, Any]
+) -> None:
+    answer = cell(submission, "why_low_loss")
+    submission["cells"].remove(answer)
+    submission["cells"].append(markdown("Because it has seen the future."))
+    assert "why_low_loss was deleted" in "".join(redo(master, submission).notes)
+    cell(submission, "causal_mask_check")["metadata"] = {}
+    assert "which cell is the answer why_low_loss" in flagged(master, submission)
 
 
 def test_another_notebook_is_for_a_person(master: NotebookNode) -> None:
