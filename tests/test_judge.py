@@ -147,7 +147,7 @@ MISBEHAVIOUR = {
     "a loop in the answer": ("def causal_mask(n):\n    while True: pass", "did not finish within 2 seconds"),
     "a loop in the cell": ("while True: pass", "did not finish within 2 seconds"),
     "a loop that swallows interrupts": (
-        "def causal_mask(n):\n    while True:\n        try:\n            while True: pass\n        except BaseException: pass",
+        "def causal_mask(n):\n  while True:\n    try:\n      while True: pass\n    except BaseException: pass",
         "did not finish within 2 seconds",
     ),
     "a loop in C": ("def causal_mask(n):\n    return 3 ** (10 ** 9)", "did not finish within 2 seconds"),
