@@ -10,11 +10,13 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from distributed import Client, as_completed
+from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
 from autograder import work
 from autograder.course import CourseError
 from autograder.grade import lost
+from autograder.warm import walled_off
 from autograder.work import Result, Task
 
 CONNECT_SECONDS = 10
@@ -23,15 +25,33 @@ CONNECT_SECONDS = 10
 class ClusterWorkers:
     """The workers of a cluster, known by the address of its scheduler."""
 
-    def __init__(self, address: str):
+    def __init__(self, address: str, without_walls: bool = False):
         try:
             self.client = Client(address, timeout=CONNECT_SECONDS)
         except (OSError, ValueError) as error:
             raise CourseError(f"There is no Dask scheduler at {address} ({error}). Start one: dask scheduler") from None
-        if not self.client.scheduler_info(n_workers=-1)["workers"]:
+        try:
+            self.inspect(address, without_walls)
+        except BaseException:
             self.client.close()
+            raise
+
+    def inspect(self, address: str, without_walls: bool) -> None:
+        """Refuse workers that would judge differently, or without walls."""
+        try:
+            found = self.client.run(what_judges_here)
+        except ImportError as error:
+            advice = "install this package there."
+            raise CourseError(f"A worker of {address} cannot judge ({error}): {advice}") from None
+        if not found:
             advice = f"Start one: dask worker {address} --nthreads 1"
             raise CourseError(f"The scheduler at {address} has no workers. {advice}")
+        for worker, (engine, walled) in found.items():
+            if engine != work.engine_digest():
+                raise CourseError(f"The worker {worker} has another version of this course: install the same there.")
+            if not walled and not without_walls:
+                advice = "Run there: python -m autograder doctor"
+                raise CourseError(f"The worker {worker} has no wall around student code. {advice}")
 
     def __enter__(self) -> ClusterWorkers:
         return self
@@ -49,4 +69,12 @@ class ClusterWorkers:
                     yield future.result()
                 except KilledWorker:
                     yield lost(running[future])
+                except (OSError, FutureCancelledError) as error:
+                    saved = "What was finished is saved: the same command goes on from there."
+                    raise CourseError(f"The cluster is gone ({error}). {saved}") from None
                 future.release()
+
+
+def what_judges_here() -> tuple[str, bool]:
+    """On a worker: the version of the course, and whether student code would be walled off."""
+    return work.engine_digest(), walled_off()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import threading
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +20,8 @@ from nbformat import NotebookNode
 
 from autograder.inside.walls import Limits
 from autograder.judge import Judged, Patience, judge
-from autograder.rebuild import NotRebuilt, rebuild
+from autograder.rebuild import NotRebuilt, Rebuilt, rebuild
+from autograder.runners import RunnerError
 from autograder.verdict import ExerciseVerdict, Verdict
 from autograder.warm import Warm, WarmError
 
@@ -58,8 +60,9 @@ def do(task: Task) -> Result:
         judged = judge_behind_walls(task)
     except NotRebuilt as refusal:
         result = Result(replace(verdict, status=refusal.status, reason=refusal.reason))
-    except WarmError as error:
-        result = Result(replace(verdict, status="flagged", reason=f"The grader itself failed on it: {error}"))
+    except (Exception, RunnerError, WarmError) as error:
+        reason = f"The grader itself failed on it. {type(error).__name__}: {error}"
+        result = Result(replace(verdict, status="flagged", reason=reason))
     else:
         done = replace(
             verdict,
@@ -79,12 +82,16 @@ def do(task: Task) -> Result:
 
 def judge_behind_walls(task: Task) -> Judged:
     """Judge with this process's warm process. Should that one be lost, once more with a new one."""
-    rebuilt = rebuild(parsed(task.master), task.submitted or "")
-    try:
-        return judge(rebuilt, warm_process(task.walls), task.patience, task.limits)
-    except WarmError:
-        forget_warm_process()
-        return judge(rebuilt, warm_process(task.walls), task.patience, task.limits)
+    with ONE_AT_A_TIME:
+        try:
+            return judge(rebuilt(task), warm_process(task.walls), task.patience, task.limits)
+        except WarmError:
+            forget_warm_process()
+            return judge(rebuilt(task), warm_process(task.walls), task.patience, task.limits)
+
+
+def rebuilt(task: Task) -> Rebuilt:
+    return rebuild(parsed(task.master), task.submitted or "")
 
 
 @functools.lru_cache(maxsize=4)
@@ -95,6 +102,7 @@ def parsed(master: str) -> NotebookNode:
 # --- this process's warm process ------------------------------------------------------------------------------------
 
 OWN: list[Warm] = []
+ONE_AT_A_TIME = threading.Lock()  # a warm process serves one judge; a Dask worker may have several threads
 
 
 def warm_process(walls: tuple[str, ...] | None = None) -> Warm:
