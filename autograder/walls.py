@@ -75,23 +75,27 @@ RANDOM_DEVICES = ("/dev/random", "/dev/urandom", "/dev/zero")
 INSIDE_NAMESPACES = "AUTOGRADER_NAMESPACES"  # set by `wrapped`, read by `confine`
 
 
-def interpreter_folders() -> list[Path]:
+def _interpreter_folders() -> Iterator[Path]:
     """Where this Python and its packages lie: the virtual environment, what it is based on, the user's own packages."""
     prefixes = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
     site = sys.modules.get("site")
     if site is not None and site.ENABLE_USER_SITE:
         prefixes.append(site.getusersitepackages())
-    program = Path(sys.executable)
-    while program.is_symlink():  # each link on the way from .venv/bin/python to the real program has to resolve
-        program = program.parent / program.readlink()
-        prefixes.append(str(program.parent.parent))
-    found = [path for prefix in prefixes for path in (Path(os.path.normpath(prefix)), Path(prefix).resolve())]
-    outside_system = [path for path in found if path.is_dir() and not _is_within(path, SYSTEM_FOLDERS)]
-    return list(dict.fromkeys(outside_system))
+    program = sys.executable
+    while os.path.islink(program):  # each link on the way from .venv/bin/python to the real program has to resolve
+        program = os.path.join(os.path.dirname(program), os.readlink(program))
+        prefixes.append(os.path.dirname(os.path.dirname(program)))
+    for prefix in prefixes:
+        for path in (os.path.normpath(prefix), os.path.realpath(prefix)):
+            if os.path.isdir(path) and not _is_within(Path(path), SYSTEM_FOLDERS):
+                yield Path(path)
 
 
 def _is_within(path: Path, folders: Sequence[str]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
+
+
+INTERPRETER_FOLDERS = tuple(dict.fromkeys(_interpreter_folders()))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -111,8 +115,8 @@ def wrapped(
 
     The program sees the system's libraries, this interpreter's folders, the `visible` folders and files at their own
     paths, and `mounts` (path inside -> path outside), all of it read-only. A mount point must not lie in another
-    read-only folder unless it exists there. `hidden` paths, say a course that is installed among the packages, appear
-    empty. Only /tmp can be written to. The environment is cleared but for a few settings and `environment`.
+    read-only folder unless it exists there. `hidden` paths inside, say a course that is installed among the packages,
+    appear empty. Only /tmp can be written to. The environment is cleared but for a few settings and `environment`.
 
     Open files cross if the caller passes them on (`pass_fds` of subprocess). The program dies with the thread
     that started it: start it from a thread that lives as long as the grader. Use it only if `probe` says it works.
@@ -130,12 +134,12 @@ def wrapped(
     arguments += ["--proc", "/proc", "--dev", "/dev", *_tmpfs("/tmp", tmp_size)]
     arguments += ["--ro-bind-try", "/sys/devices/system", "/sys/devices/system"]
     # After /tmp, since any of these may lie in it.
-    for path in (*interpreter_folders(), *visible):
+    for path in (*INTERPRETER_FOLDERS, *visible):
         arguments += _shown(path)
     for inside, outside in (mounts or {}).items():
         arguments += _shown(inside, outside)
     for path in hidden:
-        arguments += _covered(path)
+        arguments += _covered(path, is_folder=_outside(path, mounts or {}).is_dir())
     arguments += ["--remount-ro", "/dev", "--remount-ro", "/"]
     arguments += ["--chdir", "/tmp", "--clearenv"]
     for name, value in {**_clean_environment(), **(environment or {})}.items():
@@ -152,9 +156,17 @@ def _tmpfs(path: str, size: int) -> list[str]:
     return [*limit, "--tmpfs", path]
 
 
-def _covered(path: Path) -> list[str]:
-    """An empty, read-only folder over a folder; nothing over a file."""
-    if path.is_dir():
+def _outside(path: Path, mounts: Mapping[Path, Path]) -> Path:
+    """What a path inside is called outside."""
+    for inside, outside in mounts.items():
+        if path.is_relative_to(inside):
+            return outside / path.relative_to(inside)
+    return path
+
+
+def _covered(path: Path, is_folder: bool) -> list[str]:
+    """An empty, read-only folder over a folder; an empty file over a file."""
+    if is_folder:
         return ["--tmpfs", str(path), "--remount-ro", str(path)]
     return ["--ro-bind", "/dev/null", str(path)]
 
@@ -396,7 +408,7 @@ def _raise_landlock(readable: Sequence[Path], scratch: Path, hidden: Sequence[Pa
 
 def _landlock_rules(readable: Sequence[Path], scratch: Path, hidden: Sequence[Path]) -> Iterator[tuple[Path, int]]:
     given = [Path(path) for path in (*SYSTEM_FOLDERS, *SYSTEM_SETTINGS, *MACHINE_FACTS, *RANDOM_DEVICES)]
-    for path in (*given, *interpreter_folders()):
+    for path in (*given, *INTERPRETER_FOLDERS):
         if os.access(path, os.R_OK):
             yield from _all_but_hidden(path.resolve(), hidden)
     for path in readable:
@@ -703,12 +715,15 @@ def _try_in_child(name: str, scratch: Path) -> str:
     """Empty if a wall stands and stops what it should, otherwise why not."""
     reader, writer = os.pipe()
     if os.fork() == 0:
-        with contextlib.suppress(BaseException):
-            os.write(writer, _try_wall(name, scratch, writer).encode())
+        try:
+            answer = _try_wall(name, scratch, writer)
+        except Exception as error:
+            answer = f"{type(error).__name__}: {error}"
+        os.write(writer, answer.encode())
         os._exit(0)
     os.close(writer)
-    with open(reader, encoding="utf-8") as answer:
-        said = answer.read()
+    with open(reader, encoding="utf-8") as pipe:
+        said = pipe.read()
     os.wait()
     return said.removeprefix(STANDS) if said else "the process that tried it died"
 
@@ -718,10 +733,7 @@ STANDS = "stands"
 
 def _try_wall(name: str, scratch: Path, writer: int) -> str:
     limits = Limits(memory=256 * MEGABYTE)
-    try:
-        standing = confine(limits, scratch=scratch, keep=(0, 1, 2, writer), walls=(name,))
-    except WallError as error:
-        return str(error)
+    standing = confine(limits, scratch=scratch, keep=(0, 1, 2, writer), walls=(name,))
     if name == SCRATCH:
         return STANDS if standing else f"this user may not mount anything: {_how_to_allow_namespaces()}"
     trial = TRIALS[name]
