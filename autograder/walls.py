@@ -116,7 +116,7 @@ def wrapped(
     The program sees the system's libraries, this interpreter's folders, the `visible` folders and files at their own
     paths, and `mounts` (path inside -> path outside), all of it read-only. A mount point must not lie in another
     read-only folder unless it exists there. `hidden` paths inside, say a course that is installed among the packages,
-    appear empty. Only /tmp can be written to. The environment is cleared but for a few settings and `environment`.
+    are empty folders and files that cannot be opened. Only /tmp can be written to. The environment is cleared but for a few settings and `environment`.
 
     Open files cross if the caller passes them on (`pass_fds` of subprocess). The program dies with the thread
     that started it: start it from a thread that lives as long as the grader. Use it only if `probe` says it works.
@@ -165,7 +165,7 @@ def _outside(path: Path, mounts: Mapping[Path, Path]) -> Path:
 
 
 def _covered(path: Path, is_folder: bool) -> list[str]:
-    """An empty, read-only folder over a folder; an empty file over a file."""
+    """An empty, read-only folder over a folder; over a file a device, which cannot be opened in such a place."""
     if is_folder:
         return ["--tmpfs", str(path), "--remount-ro", str(path)]
     return ["--ro-bind", "/dev/null", str(path)]
