@@ -49,7 +49,7 @@ class Limits:
     file_size: int = 32 * MEGABYTE  # bytes in one file; a longer write fails with EFBIG
     disk: int = 128 * MEGABYTE  # bytes in the whole scratch folder, where the scratch wall stands
     open_files: int = 256
-    threads: int = 64  # beyond the tasks that the machine has now; no effect on root, whom the kernel exempts
+    threads: int = 64  # beyond the tasks that the machine has now
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,15 @@ def wrapped(
     The program sees the system's libraries, this interpreter's folders, the `visible` folders and files at their own
     paths, and `mounts` (path inside -> path outside), all of it read-only. A mount point must not lie in another
     read-only folder unless it exists there. `hidden` paths inside, say a course that is installed among the packages,
-    are empty folders and files that cannot be opened. Only /tmp can be written to. The environment is cleared but for a few settings and `environment`.
+    are empty folders and files that cannot be opened. Only /tmp can be written to. The environment is cleared but for
+    a few settings and `environment`.
 
     Open files cross if the caller passes them on (`pass_fds` of subprocess). The program dies with the thread
     that started it: start it from a thread that lives as long as the grader. Use it only if `probe` says it works.
     """
-    arguments = ["bwrap", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "grader"]
-    arguments += ["--unshare-user", "--uid", "1000", "--gid", "1000"]
+    arguments = ["bwrap", "--die-with-parent", "--new-session", *_privileges()]
     arguments += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    arguments += ["--hostname", "grader"]
     for folder in map(Path, SYSTEM_FOLDERS):
         if folder.is_symlink():
             arguments += ["--symlink", str(folder.readlink()), str(folder)]
@@ -147,8 +148,18 @@ def wrapped(
     return [*arguments, "--", *command]
 
 
+def _privileges() -> list[str]:
+    """None; but root keeps what `confine` needs to give each runner to a user with still fewer rights."""
+    if os.geteuid() != 0:
+        return ["--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"]
+    kept = ("CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_SETFCAP")
+    return ["--cap-drop", "ALL", *(word for name in kept for word in ("--cap-add", name))]
+
+
 def _shown(inside: Path, outside: Path | None = None) -> list[str]:
-    return ["--ro-bind", str(outside or inside), str(inside)]
+    """Show a path. Folders on the way to it are made so that the users that root's runners become can pass."""
+    way = [word for parent in reversed(inside.parents) for word in ("--perms", "0755", "--dir", str(parent))]
+    return [*way, "--ro-bind", str(outside or inside), str(inside)]
 
 
 def _tmpfs(path: str, size: int) -> list[str]:
@@ -222,6 +233,8 @@ def confine(
         raise WallError("Walls stand around one thread: confine a process before it starts any others.")
     parent = os.getppid()
     _close_all_but(keep)
+    if LIMITS in walls and os.geteuid() == 0 and _all_can_read([*INTERPRETER_FOLDERS, *readable, scratch.parent]):
+        _stop_being_root(scratch)
     standing = [NAMESPACES] if NAMESPACES in walls and os.environ.get(INSIDE_NAMESPACES) else []
     if SCRATCH in walls and _mount_scratch(scratch, limits.disk):
         standing.append(SCRATCH)
@@ -255,6 +268,22 @@ def _close_all_but(keep: Collection[int]) -> None:
         if descriptor not in keep:
             with contextlib.suppress(OSError):  # the one that listed the folder is closed already
                 os.close(descriptor)
+
+
+def _all_can_read(paths: Sequence[Path]) -> bool:
+    """Whether the users that root's runners become can reach and read these."""
+    ways = {parent for path in paths for parent in path.resolve().parents}
+    return all(os.stat(way).st_mode & 0o001 for way in ways) and all(os.stat(path).st_mode & 0o004 for path in paths)
+
+
+def _stop_being_root(scratch: Path) -> None:
+    """Become a user of one's own, since the kernel sets root no limit of threads. In some containers there is none."""
+    spare = 65000 + os.getpid() % 500  # reserved in Debian, and mapped in containers that map few users
+    with contextlib.suppress(OSError):
+        os.chown(scratch, spare, spare)
+        os.setgroups([])
+        os.setresgid(spare, spare, spare)
+        os.setresuid(spare, spare, spare)
 
 
 def _move_into(scratch: Path) -> None:
@@ -293,7 +322,7 @@ def _drop_privileges() -> None:
 
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
-MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 2, 4, 0x4000, 0x40000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 0x4000, 0x40000
 
 
 def _mount_scratch(scratch: Path, size: int) -> bool:
@@ -308,11 +337,18 @@ def _mount_scratch(scratch: Path, size: int) -> bool:
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
     except OSError:
         return False
-    libc, options = _libc(), f"size={size},nr_inodes=10000,mode=700".encode()
-    if libc.mount(None, b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None) != 0:
-        return False
-    target, flags = os.fsencode(scratch), ctypes.c_ulong(MS_NOSUID | MS_NODEV)
-    return bool(libc.mount(b"scratch", target, b"tmpfs", flags, options) == 0)
+    harmless = MS_NOSUID | MS_NODEV
+    options = f"size={size},nr_inodes=10000,mode=700"
+    mounted = _mount("/", MS_REC | MS_PRIVATE) and _mount(str(scratch), harmless, options)
+    if mounted and os.environ.get(INSIDE_NAMESPACES):  # where all runners share one /tmp
+        mounted = _mount("/tmp", harmless | MS_BIND | MS_REMOUNT | MS_RDONLY)
+    return mounted
+
+
+def _mount(target: str, flags: int, options: str = "") -> bool:
+    """Mount a file system in memory, or change a mount, according to the flags."""
+    arguments = (b"tmpfs", os.fsencode(target), b"tmpfs", ctypes.c_ulong(flags), options.encode())
+    return bool(_libc().mount(*arguments) == 0)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -629,9 +665,14 @@ def describe() -> list[Wall]:
     ]
     install = f"not installed: {', '.join(missing)}; run `pip install -e '.[grader]'`" if missing else ""
     packages = Wall("packages", not missing, "runs the notebooks and keeps the gradebook", install)
+    return [*probe(), packages, _ordinary_user()]
+
+
+def _ordinary_user() -> Wall:
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
-    root = "root may start any number of threads, and so may its students: grade as an ordinary user" if is_root else ""
-    return [*probe(), packages, Wall("ordinary user", not is_root, "limits the threads of student code", root)]
+    works = not is_root or probe()[ALL_WALLS.index(NAMESPACES)].works or _all_can_read(INTERPRETER_FOLDERS)
+    why = "root may start any number of threads, and so may its students here: grade as an ordinary user"
+    return Wall("ordinary user", works, "limits the threads of student code", "" if works else why)
 
 
 def _why_no_namespaces() -> str:
