@@ -143,7 +143,7 @@ def wrapped(
         arguments += _covered(path, is_folder=_outside(path, mounts or {}).is_dir())
     arguments += ["--remount-ro", "/dev", "--remount-ro", "/"]
     arguments += ["--chdir", "/tmp", "--clearenv"]
-    for name, value in {**_clean_environment(), **(environment or {})}.items():
+    for name, value in {**clean_environment(), **(environment or {})}.items():
         arguments += ["--setenv", name, value]
     return [*arguments, "--", *command]
 
@@ -182,7 +182,7 @@ def _covered(path: Path, is_folder: bool) -> list[str]:
     return ["--ro-bind", "/dev/null", str(path)]
 
 
-def _clean_environment() -> dict[str, str]:
+def clean_environment() -> dict[str, str]:
     language = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
