@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from autograder import walls
-from autograder.walls import LANDLOCK, LIMITS, NAMESPACES, SCRATCH, SECCOMP
+from autograder.inside import walls
+from autograder.inside.walls import LANDLOCK, LIMITS, NAMESPACES, SCRATCH, SECCOMP
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are walls on Linux alone")
 
@@ -59,7 +59,7 @@ def run(job, writer):
     folders = {name: [Path(path) for path in job[name]] for name in ("readable", "hidden")}
     keep = (1, 2, writer)
     answer = {"standing": None, "value": None, "error": None, "errno": None, "message": ""}
-    scope = {"draw": draw}
+    scope = {"draw": draw, "writer": writer}
     try:
         answer["standing"] = walls.confine(walls.Limits(**job["limits"]), scratch=Path(job["scratch"]), keep=keep,
                                            walls=job["walls"], **folders)
@@ -88,6 +88,9 @@ for number, line in enumerate(sys.stdin):
         finally:
             os._exit(0)
     os.close(writer)
+    if job["kill"]:
+        os.read(reader, 1)
+        os.kill(runner, 9)
     with open(reader, encoding="utf-8") as pipe:
         said = pipe.read()
     status = os.waitstatus_to_exitcode(os.waitpid(runner, 0)[1])
@@ -106,7 +109,7 @@ class Warm:
     def run(self, code: str, *, walls: tuple[str, ...] = walls.ALL_WALLS, **job: Any) -> dict[str, Any]:
         """What became of student code behind these walls."""
         scratch = "" if self.is_wrapped else str(self.folder / "scratch")
-        order = {"user": None, "limits": {}, "readable": [], "hidden": [], "scratch": scratch, **job}
+        order = {"user": None, "limits": {}, "readable": [], "hidden": [], "scratch": scratch, "kill": False, **job}
         assert self.process.stdin and self.process.stdout
         print(json.dumps({"code": code, "walls": walls, **order}), file=self.process.stdin, flush=True)
         return json.loads(self.process.stdout.readline())
@@ -313,8 +316,21 @@ def test_without_walls_the_attacks_succeed(bare: Warm, folder: Path, port: int, 
         assert result["error"] is None, (name, result)
 
 
-def test_the_memory_of_the_warm_process_is_closed_even_without_walls(bare: Warm, inside: Warm) -> None:
-    for warm in (bare, inside):
+@pytest.fixture(scope="module")
+def everywhere(bare: Warm, request: pytest.FixtureRequest) -> list[Warm]:
+    """Bare and, where there are namespaces, in them."""
+    return [bare, request.getfixturevalue("inside")] if has(NAMESPACES) else [bare]
+
+
+def test_the_warm_process_can_end_its_runners(everywhere: list[Warm]) -> None:
+    """Even if they have become another user."""
+    for warm in everywhere:
+        result = warm.run("import os, time; os.write(writer, b'x'); time.sleep(60)", kill=True)
+        assert result["status"] == -signal.SIGKILL
+
+
+def test_the_memory_of_the_warm_process_is_closed_even_without_walls(everywhere: list[Warm]) -> None:
+    for warm in everywhere:
         assert warm.run("import os; open(f'/proc/{os.getppid()}/mem', 'rb')", walls=())["error"] == "PermissionError"
 
 
@@ -384,17 +400,17 @@ answer = [open("renamed.txt").read(), os.getcwd() == os.environ["HOME"] == tempf
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
-def test_honest_code_works_behind_every_selection(bare: Warm, inside: Warm, selection: str) -> None:
-    runs = [bare.run(HONEST, walls=SELECTIONS[selection], user=user) for user in users()]
-    for result in (*runs, inside.run(HONEST, walls=SELECTIONS[selection])):
+def test_honest_code_works_behind_every_selection(everywhere: list[Warm], selection: str) -> None:
+    ordinary = [everywhere[0].run(HONEST, walls=SELECTIONS[selection], user=user) for user in users() if user]
+    for result in (*ordinary, *(warm.run(HONEST, walls=SELECTIONS[selection]) for warm in everywhere)):
         assert result["error"] is None, result
         assert result["value"] == ["mine", True, 3]
 
 
-def test_what_a_submission_leaves_is_gone_with_it(bare: Warm, inside: Warm) -> None:
+def test_what_a_submission_leaves_is_gone_with_it(everywhere: list[Warm]) -> None:
     if not has(SCRATCH):
         pytest.skip(why_not(SCRATCH))
-    for warm in (bare, inside):
+    for warm in everywhere:
         assert warm.run("open('left', 'w')")["left"] == []
         assert warm.run("open('left', 'w')", walls=(LIMITS,))["left"] == ["left"]
 

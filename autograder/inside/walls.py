@@ -75,7 +75,8 @@ RANDOM_DEVICES = ("/dev/random", "/dev/urandom", "/dev/zero")
 INSIDE_NAMESPACES = "AUTOGRADER_NAMESPACES"  # set by `wrapped`, read by `confine`
 
 
-def _interpreter_folders() -> Iterator[Path]:
+@functools.cache
+def interpreter_folders() -> tuple[Path, ...]:
     """Where this Python and its packages lie: the virtual environment, what it is based on, the user's own packages."""
     prefixes = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
     site = sys.modules.get("site")
@@ -85,17 +86,13 @@ def _interpreter_folders() -> Iterator[Path]:
     while os.path.islink(program):  # each link on the way from .venv/bin/python to the real program has to resolve
         program = os.path.join(os.path.dirname(program), os.readlink(program))
         prefixes.append(os.path.dirname(os.path.dirname(program)))
-    for prefix in prefixes:
-        for path in (os.path.normpath(prefix), os.path.realpath(prefix)):
-            if os.path.isdir(path) and not _is_within(Path(path), SYSTEM_FOLDERS):
-                yield Path(path)
+    found = [Path(path) for prefix in prefixes for path in (os.path.normpath(prefix), os.path.realpath(prefix))]
+    outside_system = [path for path in found if os.path.isdir(path) and not _is_within(path, SYSTEM_FOLDERS)]
+    return tuple(dict.fromkeys(outside_system))
 
 
 def _is_within(path: Path, folders: Sequence[str]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
-
-
-INTERPRETER_FOLDERS = tuple(dict.fromkeys(_interpreter_folders()))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -135,7 +132,7 @@ def wrapped(
     arguments += ["--proc", "/proc", "--dev", "/dev", *_tmpfs("/tmp", tmp_size)]
     arguments += ["--ro-bind-try", "/sys/devices/system", "/sys/devices/system"]
     # After /tmp, since any of these may lie in it.
-    for path in (*INTERPRETER_FOLDERS, *visible):
+    for path in (*interpreter_folders(), *visible):
         arguments += _shown(path)
     for inside, outside in (mounts or {}).items():
         arguments += _shown(inside, outside)
@@ -143,16 +140,16 @@ def wrapped(
         arguments += _covered(path, is_folder=_outside(path, mounts or {}).is_dir())
     arguments += ["--remount-ro", "/dev", "--remount-ro", "/"]
     arguments += ["--chdir", "/tmp", "--clearenv"]
-    for name, value in {**clean_environment(), **(environment or {})}.items():
+    for name, value in {**clean_environment(), INSIDE_NAMESPACES: "1", **(environment or {})}.items():
         arguments += ["--setenv", name, value]
     return [*arguments, "--", *command]
 
 
 def _privileges() -> list[str]:
-    """None; but root keeps what `confine` needs to give each runner to a user with still fewer rights."""
+    """None; but root's warm process keeps what it takes to make each runner another user's, to end it, to clean up."""
     if os.geteuid() != 0:
         return ["--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"]
-    kept = ("CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_SETFCAP")
+    kept = ("CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_SETFCAP", "CAP_KILL", "CAP_DAC_OVERRIDE")
     return ["--cap-drop", "ALL", *(word for name in kept for word in ("--cap-add", name))]
 
 
@@ -182,20 +179,20 @@ def _covered(path: Path, is_folder: bool) -> list[str]:
     return ["--ro-bind", "/dev/null", str(path)]
 
 
-def clean_environment() -> dict[str, str]:
+def clean_environment(home: Path = Path("/tmp")) -> dict[str, str]:
+    """What the warm process finds in its environment. Without namespaces, `home` should be a folder of its own."""
     language = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": "/tmp",
-        "TMPDIR": "/tmp",
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "MPLCONFIGDIR": str(home / "matplotlib"),
+        "IPYTHONDIR": str(home / "ipython"),
         "USER": "student",
         "LOGNAME": "student",
         "MPLBACKEND": "Agg",
-        "MPLCONFIGDIR": "/tmp/matplotlib",
-        "IPYTHONDIR": "/tmp/ipython",
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
-        INSIDE_NAMESPACES: "1",
         **language,
     }
 
@@ -233,7 +230,7 @@ def confine(
         raise WallError("Walls stand around one thread: confine a process before it starts any others.")
     parent = os.getppid()
     _close_all_but(keep)
-    if LIMITS in walls and os.geteuid() == 0 and _all_can_read([*INTERPRETER_FOLDERS, *readable, scratch.parent]):
+    if LIMITS in walls and os.geteuid() == 0 and _all_can_read([*interpreter_folders(), *readable, scratch.parent]):
         _stop_being_root(scratch)
     standing = [NAMESPACES] if NAMESPACES in walls and os.environ.get(INSIDE_NAMESPACES) else []
     if SCRATCH in walls and _mount_scratch(scratch, limits.disk):
@@ -444,7 +441,7 @@ def _raise_landlock(readable: Sequence[Path], scratch: Path, hidden: Sequence[Pa
 
 def _landlock_rules(readable: Sequence[Path], scratch: Path, hidden: Sequence[Path]) -> Iterator[tuple[Path, int]]:
     given = [Path(path) for path in (*SYSTEM_FOLDERS, *SYSTEM_SETTINGS, *MACHINE_FACTS, *RANDOM_DEVICES)]
-    for path in (*given, *INTERPRETER_FOLDERS):
+    for path in (*given, *interpreter_folders()):
         if os.access(path, os.R_OK):
             yield from _all_but_hidden(path.resolve(), hidden)
     for path in readable:
@@ -670,7 +667,7 @@ def describe() -> list[Wall]:
 
 def _ordinary_user() -> Wall:
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
-    works = not is_root or probe()[ALL_WALLS.index(NAMESPACES)].works or _all_can_read(INTERPRETER_FOLDERS)
+    works = not is_root or probe()[ALL_WALLS.index(NAMESPACES)].works or _all_can_read(interpreter_folders())
     why = "root may start any number of threads, and so may its students here: grade as an ordinary user"
     return Wall("ordinary user", works, "limits the threads of student code", "" if works else why)
 
