@@ -72,6 +72,8 @@ SYSTEM_SETTINGS = ("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/
 MACHINE_FACTS = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu", "/sys/devices/system/node")
 RANDOM_DEVICES = ("/dev/random", "/dev/urandom", "/dev/zero")
 
+CAP_SYS_ADMIN = 21
+
 INSIDE_NAMESPACES = "AUTOGRADER_NAMESPACES"  # set by `wrapped`, read by `confine`
 
 
@@ -147,10 +149,16 @@ def wrapped(
 
 def _privileges() -> list[str]:
     """None; but root's warm process keeps what it takes to make each runner another user's, to end it, to clean up."""
-    if os.geteuid() != 0:
+    if os.geteuid() != 0 or not _may_mount():
         return ["--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"]
     kept = ("CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_SETFCAP", "CAP_KILL", "CAP_DAC_OVERRIDE")
     return ["--cap-drop", "ALL", *(word for name in kept for word in ("--cap-add", name))]
+
+
+def _may_mount() -> bool:
+    """Whether this is a full root, and not one of a container, who needs a user namespace like anybody else."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return bool(int(status["CapEff"], 16) & 1 << CAP_SYS_ADMIN)
 
 
 def _shown(inside: Path, outside: Path | None = None) -> list[str]:
@@ -667,7 +675,8 @@ def describe() -> list[Wall]:
 
 def _ordinary_user() -> Wall:
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
-    works = not is_root or probe()[ALL_WALLS.index(NAMESPACES)].works or _all_can_read(interpreter_folders())
+    in_private_root = is_root and probe()[ALL_WALLS.index(NAMESPACES)].works and _may_mount()
+    works = not is_root or in_private_root or _all_can_read(interpreter_folders())
     why = "root may start any number of threads, and so may its students here: grade as an ordinary user"
     return Wall("ordinary user", works, "limits the threads of student code", "" if works else why)
 
