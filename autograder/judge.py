@@ -19,8 +19,9 @@ from autograder.inside.walls import Limits
 from autograder.needed import needed
 from autograder.rebuild import Rebuilt
 from autograder.references import revealed_after, visible_sources
-from autograder.runners import CellOutput, Runner, RunnerError, TimeIsUp, Warm
+from autograder.runners import CellOutput, Runner, RunnerError, TimeIsUp
 from autograder.verdict import ExerciseVerdict
+from autograder.warm import Warm
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.grading import failed, grade, refusal_of_kind
 from course_lib.checking.report import Report
@@ -116,7 +117,7 @@ class Trial:
             self.restarts += 1
             if self.restarts > MOST_RESTARTS:
                 raise RunnerError("It ended its process again and again.")
-        self.runner = runner = self.warm.runner(self.limits)
+        self.runner = runner = Runner(self.warm, self.limits)
         self.judged.walls = runner.walls
         names = [name for cell in self.cells if (name := exercise_of(cell)) is not None]
         runner.request(self.patience.cell, "course", modules=visible_sources(names[0]))
