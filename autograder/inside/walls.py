@@ -25,6 +25,7 @@ import json
 import os
 import platform
 import shutil
+import stat
 import struct
 import subprocess
 import sys
@@ -89,12 +90,7 @@ def interpreter_folders() -> tuple[Path, ...]:
         program = os.path.join(os.path.dirname(program), os.readlink(program))
         prefixes.append(os.path.dirname(os.path.dirname(program)))
     found = [Path(path) for prefix in prefixes for path in (os.path.normpath(prefix), os.path.realpath(prefix))]
-    outside_system = [path for path in found if os.path.isdir(path) and not _is_within(path, SYSTEM_FOLDERS)]
-    return tuple(dict.fromkeys(outside_system))
-
-
-def _is_within(path: Path, folders: Sequence[str]) -> bool:
-    return any(path.is_relative_to(folder) for folder in folders)
+    return tuple(dict.fromkeys(path for path in found if os.path.isdir(path)))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -449,26 +445,29 @@ def _raise_landlock(readable: Sequence[Path], scratch: Path, hidden: Sequence[Pa
 
 def _landlock_rules(readable: Sequence[Path], scratch: Path, hidden: Sequence[Path]) -> Iterator[tuple[Path, int]]:
     given = [Path(path) for path in (*SYSTEM_FOLDERS, *SYSTEM_SETTINGS, *MACHINE_FACTS, *RANDOM_DEVICES)]
-    for path in (*given, *interpreter_folders()):
-        if os.access(path, os.R_OK):
-            yield from _all_but_hidden(path.resolve(), hidden)
-    for path in readable:
-        yield from _all_but_hidden(path.resolve(), hidden)
+    usual = [path for path in (*given, *interpreter_folders()) if os.access(path, os.R_OK)]
+    trees = {path.resolve() for path in (*usual, *readable)}
+    secrets = {path.resolve() for path in hidden}
+    ways = {parent for secret in secrets for parent in secret.parents}
+    for tree in trees:
+        if trees.isdisjoint(tree.parents):
+            yield from _all_but(secrets, ways, tree)
     yield Path("/dev/null"), READ_FILE | WRITE_FILE | TRUNCATE
     yield scratch, ~NOT_IN_SCRATCH
 
 
-def _all_but_hidden(path: Path, hidden: Sequence[Path]) -> Iterator[tuple[Path, int]]:
-    """Landlock can only allow, and whole trees: around something hidden, its neighbours are allowed one by one."""
-    if path in hidden:
+def _all_but(secrets: Collection[Path], ways: Collection[Path], path: Path) -> Iterator[tuple[Path, int]]:
+    """Landlock can only allow, and whole trees: on the way to a secret, its neighbours are allowed one by one."""
+    if path in secrets:
         return
-    if not any(secret.is_relative_to(path) for secret in hidden):
+    if path not in ways:
         yield path, READ
         return
     yield path, READ_DIR  # imports list folders
-    for child in path.iterdir():
-        if not child.is_symlink():
-            yield from _all_but_hidden(child, hidden)
+    with os.scandir(path) as neighbours:
+        for neighbour in neighbours:
+            if not neighbour.is_symlink():
+                yield from _all_but(secrets, ways, Path(neighbour.path))
 
 
 def _allow(ruleset: int, path: Path, rights: int) -> None:
@@ -477,7 +476,7 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
     except OSError as error:
         raise WallError(f"{path} cannot be made readable behind the walls: {error.strerror}") from error
     try:
-        if not path.is_dir():
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= ON_FILES
         rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, descriptor), 12)
         beneath = ctypes.c_int(1)
@@ -780,11 +779,11 @@ STANDS = "stands"
 
 def _try_wall(name: str, scratch: Path, writer: int) -> str:
     limits = Limits(memory=256 * MEGABYTE)
-    standing = confine(limits, scratch=scratch, keep=(0, 1, 2, writer), walls=(name,))
+    standing = confine(limits, scratch=scratch, keep=(0, 1, 2, writer), walls=(LIMITS, name))
     if name == SCRATCH:
-        return STANDS if standing else f"this user may not mount anything: {_how_to_allow_namespaces()}"
+        return STANDS if name in standing else f"this user may not mount anything: {_how_to_allow_namespaces()}"
     trial = TRIALS[name]
-    if not standing:
+    if name not in standing:
         return trial.reason()
     try:
         trial.attempt()
