@@ -281,10 +281,13 @@ def _stop_being_root(scratch: Path) -> None:
     """Become a user of one's own, since the kernel sets root no limit of threads. In some containers there is none."""
     spare = 65000 + os.getpid() % 500  # reserved in Debian, and mapped in containers that map few users
     with contextlib.suppress(OSError):
-        os.chown(scratch, spare, spare)
         os.setgroups([])
         os.setresgid(spare, spare, spare)
-        os.setresuid(spare, spare, spare)
+        os.chown(scratch, spare, -1)
+        try:
+            os.setresuid(spare, spare, spare)
+        except OSError:
+            os.chown(scratch, 0, -1)
 
 
 def _move_into(scratch: Path) -> None:
