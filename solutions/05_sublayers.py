@@ -217,8 +217,8 @@ for name, std in (("1", 1.0), ("1/d", d_model**-0.5)):
     )
 
 # %% [markdown]
-# With variance 1 a row fits the position as it is (22.6 and 16), but the logits are 22.6 in size, far too large to
-# start with; and with the factor a word has length 512 and its position is hardly noticed. With variance
+# With variance 1 a row fits the position as it is (22.6 and 16), but the logits are just as large, far too large to
+# start with. With the factor on top a word has length 512, and its position is hardly noticed. With variance
 # $1/d_{\text{model}}$ the logits are right, and it is the factor that makes a word fit its position. That is the
 # paper's choice. (One could also give the positions a learned factor of their own and let training decide how much
 # the order should count.)
@@ -942,7 +942,7 @@ plt.show()
 
 # %% [markdown]
 # At 24 sub-layers post-norm without warm-up barely gets off the ground. Warm-up helps it. Pre-norm needs none. At 6
-# sub-layers the three do not differ. (In longer trainings that both survive, post-norm is often found to end slightly
+# sub-layers all three end alike. (In longer trainings that both survive, post-norm is often found to end slightly
 # better.) Pre-norm is what most deep models use (GPT-2 and nearly all language models after it, the ESPnet toolkit
 # for speech), because it converges without care.
 #

@@ -526,8 +526,8 @@ print("seven positions, one by one in any order: the same as all at once")
 # ### One more norm
 #
 # In post-norm mode each layer ends with a norm. In pre-norm mode nothing ever normalises the sum that runs past the
-# sub-layers; every layer adds to it. Twelve layers of each kind, and once more with the weights of the feed-forward
-# networks doubled, since weights grow in training:
+# sub-layers; every layer adds to it. Twelve pre-norm layers, fresh and with the weights of the feed-forward networks
+# doubled (to see what larger weights do), and twelve post-norm layers:
 
 # %%
 fig, ax = plt.subplots(figsize=(6.5, 3))

@@ -549,11 +549,11 @@ with torch.device("meta"):
 print("ours, the decoder layer:")
 for name, tensor in ours.state_dict().items():
     if name.startswith("decoder.layers.0.") and name.endswith(("weight", "gain")):
-        print(f"    {name:45} {tuple(tensor.shape)}")
+        print(f"    {name:48} {tuple(tensor.shape)}")
 print("torch's, the decoder layer:")
 for name, tensor in theirs.state_dict().items():
     if name.startswith("decoder.layers.0.") and name.endswith("weight"):
-        print(f"    {name:45} {tuple(tensor.shape)}")
+        print(f"    {name:48} {tuple(tensor.shape)}")
 
 # %% [markdown]
 # {{exercise torch_state}}
@@ -1013,6 +1013,10 @@ for ax, network, title in zip(
 plt.suptitle("Who can see whom (yellow: depends on it)")
 plt.show()
 
+# %% [markdown]
+# One convolution reaches one position to each side, three reach three. The LSTM sees the past, and needs a step for
+# each position of it. Attention sees everything in one layer. Now for larger distances, by the formulas of the table:
+
 # %%
 distances = list(range(1, 257))
 figure, ax = plt.subplots(figsize=(7, 3.6))
@@ -1127,8 +1131,8 @@ print(
 )
 
 # %% [markdown]
-# It is the **residual path** that carries the gradient (notebook 05), and the norms that keep its size; not the
-# linearity of the rest.
+# It is. The **residual path** carries the gradient, and the norms keep its size; not the linearity of the rest. (That
+# deep post-norm stacks train badly without a warm-up comes from their *last* layers: notebook 05.)
 #
 # ## A question
 #
