@@ -103,6 +103,9 @@ class Warm:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for standard in (0, 1, 2):  # what is written past Python must not fill a pipe that all runners share
+                os.dup2(nowhere, standard)
             connection = socket.socket(fileno=fd)
             limits = walls.Limits(**order["limits"])
             hidden = [Path(path) for path in order["hidden"]]
