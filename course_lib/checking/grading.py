@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .bench import NotAttempted, StudentError
 from .diagnosis import diagnose
 from .exercise import Case, Exercise
 from .expect import Failure
 from .report import CheckResult, Outcome, Report
-from .subject import NotAttempted, StudentError, Subject
+from .subject import Subject
 
 SMALL = 12  # tensors with at most so many entries are shown whole
 

@@ -9,9 +9,10 @@ from itertools import permutations
 
 import torch
 
+from course_lib.checking.bench import NotAttempted, StudentError
 from course_lib.checking.expect import Failure, expect, expect_floats, is_close
 from course_lib.checking.inputs import AffineMap, RowNorm, normal
-from course_lib.checking.subject import Event, NotAttempted, StudentError
+from course_lib.checking.subject import Event
 
 ROLES = {
     "gain": {"gain", "gamma", "weight", "alpha", "scale", "g", "a", "w"},
