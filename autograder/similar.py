@@ -4,8 +4,8 @@ An answer becomes a list of tokens: without comments, docstrings, annotations an
 had, and with the names that its author chose made exchangeable. A *fragment* is a run of tokens; of each few
 neighbouring ones a single one is kept (winnowing: Schleimer, Wilkerson and Aiken, 2003), so that any long enough run
 that two answers share shows. A fragment of an answer that the course knows, right or wrong, says nothing; any other
-counts by how rare it is in the class. Two students are compared only if they share a rare fragment: a class of a thousand
-needs no half a million comparisons.
+counts by how rare it is in the class. Two students are compared only if they share a rare fragment: a class of a
+thousand needs no half a million comparisons.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import math
 import re
 import tokenize
 import warnings
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -29,6 +29,7 @@ FRAGMENT = 8  # tokens
 WINDOW = 4  # fragments, of which one is kept
 SHORTEST = 25  # tokens: shorter answers are alike by nature
 LONGEST = 20_000  # characters of an answer that are looked at
+MOST_LINES = 200  # of an answer that are set side by side
 ALIKE = 0.7  # share of common fragments from which on two answers are called near-identical
 EVIDENCE = 40.0  # bits that two submissions have to share
 OTHERS = 20  # in a small class everything is rare or common by chance: as if so many more had written something else
@@ -50,15 +51,18 @@ class SharedAnswer:
     second: str
 
     def marked_lines(self) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
-        """Both answers as (line, is it the same in the other one but for names and layout?)."""
-        sides = self.first[:LONGEST].splitlines(), self.second[:LONGEST].splitlines()
+        """Both answers as (line, is it the same in the other one but for names and layout?), comments left out."""
+        sides = [text[:LONGEST].splitlines()[:MOST_LINES] for text in (self.first, self.second)]
         bare = [[rename(tokens_in(line, None)) for line in side] for side in sides]
         same: tuple[set[int], set[int]] = set(), set()
-        for start, other, size in SequenceMatcher(None, *bare, autojunk=False).get_matching_blocks():
+        for start, other, size in SequenceMatcher(None, bare[0], bare[1], autojunk=False).get_matching_blocks():
             same[0].update(range(start, start + size))
             same[1].update(range(other, other + size))
-        first, second = ([(line, i in marks) for i, line in enumerate(side)] for side, marks in zip(sides, same))
-        return first, second
+        marked = [
+            [(line, i in marks and bool(tokens[i])) for i, line in enumerate(side)]
+            for side, tokens, marks in zip(sides, bare, same)
+        ]
+        return marked[0], marked[1]
 
 
 @dataclass(frozen=True)
@@ -123,12 +127,12 @@ def similar_answers(
         for fragment in fragments - known.fragments:
             holders[fragment].append(student)
     most = max(10, COMMON * len(texts))
-    evidence: Counter[tuple[str, str]] = Counter()
+    evidence: dict[tuple[str, str], float] = defaultdict(float)
     for students in holders.values():
         if len(students) <= most:
             rarity = math.log2((len(texts) + OTHERS) / len(students))
             for pair in combinations(students, 2):
-                evidence[pair] += rarity  # type: ignore[assignment]  # a Counter adds up floats as well
+                evidence[pair] += rarity
     for (first, second), bits in evidence.items():
         likeness = len(prints[first] & prints[second]) / len(prints[first] | prints[second])
         if likeness >= ALIKE:
