@@ -1,7 +1,7 @@
 """What student code may use of `course_lib` while it is graded.
 
-Inside the walls there is no file of the course. The judge sends the text of the modules that notebooks import, and in it
-stands, for every exercise that is not graded yet and for everything built on one, a stand-in that raises `ReferenceUsed`.
+Inside the walls there is no file of the course. The judge sends the text of the modules that notebooks import. In place
+of each exercise that is not graded yet, and of everything built on one, a stand-in is sent that raises `ReferenceUsed`.
 Once an exercise is graded, its reference is revealed: later exercises may build on it, whatever the answer was.
 """
 
@@ -138,18 +138,11 @@ def first_line(node: ast.FunctionDef | ast.ClassDef) -> int:
 def stand_in(node: ast.FunctionDef | ast.ClassDef) -> str:
     """The same name and docstring, and nothing behind it."""
     words = SENTENCE.format(name=node.name)
-    betrayal = ast.parse(f"from {WITHHELD_MODULE} import ReferenceUsed\nraise ReferenceUsed({words!r})").body
-    doc = [ast.Expr(ast.Constant(ast.get_docstring(node) or ""))]
+    doc = repr(ast.get_docstring(node) or "")
+    betrayal = f"from {WITHHELD_MODULE} import ReferenceUsed; raise ReferenceUsed({words!r})"
     if isinstance(node, ast.FunctionDef):
-        anything = ast.parse("def f(*args, **kwargs): ...").body[0]
-        assert isinstance(anything, ast.FunctionDef)
-        made: ast.stmt = ast.FunctionDef(node.name, anything.args, [*doc, *betrayal], [], None, type_params=[])
-    else:
-        anything = ast.parse("def __init__(self, *args, **kwargs): ...").body[0]
-        assert isinstance(anything, ast.FunctionDef)
-        anything.body = betrayal
-        made = ast.ClassDef(node.name, [], [], [*doc, anything], [], type_params=[])
-    return ast.unparse(ast.fix_missing_locations(made))
+        return f"def {node.name}(*args, **kwargs):\n    {doc}\n    {betrayal}"
+    return f"class {node.name}:\n    {doc}\n\n    def __init__(self, *args, **kwargs):\n        {betrayal}"
 
 
 @functools.cache

@@ -16,10 +16,13 @@ import gc
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import warnings
+from pathlib import Path
 from typing import Any
 
 from . import runner, walls
@@ -44,7 +47,7 @@ def warm_shell() -> Any:
     torch.softmax(torch.ones(2, 3) @ torch.ones(3, 2), dim=-1)
     plt.close(plt.figure())
     out = sys.stdout
-    sys.stdout = runner.Printed()  # type: ignore[assignment]
+    sys.stdout = runner.Printed()
     shell.run_cell("1 / 0", store_history=False)
     sys.stdout = out
     return shell
@@ -56,19 +59,19 @@ class Warm:
     def __init__(self, control: socket.socket, shell: Any):
         self.control = control
         self.shell = shell
-        self.running: set[int] = set()
+        self.running: dict[int, Path] = {}  # pid -> its scratch folder
         self.woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
 
     def serve(self) -> None:
         while True:
-            ready, _, _ = select.select([self.control, self.woken], [], [])
+            ready, _, _ = select.select([self.control.fileno(), self.woken], [], [])
             if self.woken in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self.woken, 4096)
                 self.bury_the_dead()
-            if self.control in ready and not self.obey():
+            if self.control.fileno() in ready and not self.obey():
                 return
 
     def obey(self) -> bool:
@@ -86,24 +89,23 @@ class Warm:
         return True
 
     def fork(self, fd: int, order: dict[str, Any]) -> None:
+        scratch = Path(tempfile.mkdtemp(prefix="scratch"))
         pid = os.fork()
         if pid == 0:
-            self.become_a_runner(fd, order)
+            self.become_a_runner(fd, order, scratch)
         os.close(fd)
-        self.running.add(pid)
+        self.running[pid] = scratch
         self.tell({"pid": pid})
 
-    def become_a_runner(self, fd: int, order: dict[str, Any]) -> None:
+    def become_a_runner(self, fd: int, order: dict[str, Any], scratch: Path) -> None:
         """In the child: raise the walls, say which stand, and serve. Never returns."""
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             connection = socket.socket(fileno=fd)
-            scratch = order["scratch"]
-            os.chdir(scratch)
-            standing = walls.confine(
-                walls.Limits(**order["limits"]), readable=order["readable"], writable=[scratch], keep_fds=[fd]
-            )
+            limits = walls.Limits(**order["limits"])
+            standing = walls.confine(limits, scratch=scratch, keep=[0, 1, 2, fd], walls=order["walls"])
             runner.Channel(connection).send({"walls": standing})
             runner.serve(connection, self.shell)
         finally:
@@ -114,7 +116,7 @@ class Warm:
             pid, status, usage = os.wait4(-1, os.WNOHANG)
             if pid == 0:
                 return
-            self.running.discard(pid)
+            shutil.rmtree(self.running.pop(pid), ignore_errors=True)
             self.tell({"ended": pid, "status": status, "peak": usage.ru_maxrss * 1024})
 
     def tell(self, message: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Messages between the judge and a runner: JSON, and the bytes of tensors behind it. Never pickle.
 
-A message is the length of the JSON, the length of the bytes, the JSON, the bytes. Plain data looks like itself, except for
+A message is the length of the JSON, the length of the bytes, the JSON, the bytes. Plain data looks like itself, but for
 
     {"tuple": [...]}  {"dict": [[key, value], ...]}  {"tensor": [dtype, shape, start]}  {"opaque": "type"}
     {"slice": [start, stop, step]}  {"ellipsis": []}  {"object": [module, name, {field: value}]}
@@ -73,7 +73,7 @@ def tree_of(value: Any, blob: bytearray, depth: int) -> Any:
         return {"slice": [value.start, value.stop, value.step]}
     if value is Ellipsis:
         return {"ellipsis": []}
-    if dataclasses.is_dataclass(value) and type(value).__name__ == "Opaque":
+    if type(value).__name__ == "Opaque":
         return {"opaque": value.type_name}
     if dataclasses.is_dataclass(value):
         fields = {f.name: tree_of(getattr(value, f.name), blob, depth + 1) for f in dataclasses.fields(value)}
@@ -119,7 +119,8 @@ def value_of(tree: Any, blob: bytes, objects: ObjectMaker | None, opaque: Callab
         case "dict":
             return {tame(str(key)): inner(item) for key, item in content}
         case "tensor":
-            return tensor_of(*content, blob)
+            name, shape, start = content
+            return tensor_of(name, shape, start, blob)
         case "opaque":
             return opaque(tame(str(content)))
         case "slice":

@@ -138,7 +138,7 @@ def wrapped(
         arguments += _covered(path)
     arguments += ["--remount-ro", "/dev", "--remount-ro", "/"]
     arguments += ["--chdir", "/tmp", "--clearenv"]
-    for name, value in {**_clean_environment(), **(environment or {})}.items():
+    for name, value in {**clean_environment(), **(environment or {})}.items():
         arguments += ["--setenv", name, value]
     return [*arguments, "--", *command]
 
@@ -159,7 +159,7 @@ def _covered(path: Path) -> list[str]:
     return ["--ro-bind", "/dev/null", str(path)]
 
 
-def _clean_environment() -> dict[str, str]:
+def clean_environment() -> dict[str, str]:
     language = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
