@@ -457,10 +457,14 @@ def test_browser_without_javascript_and_on_paper(page, address):
     plain.goto(address)
     expect(plain.get_by_role("heading", name="Misconceptions")).to_be_visible()
     expect(plain.locator("button.unfold")).to_be_hidden()
-    folded = plain.locator(".ranking > li > details:not([open]) .steps").first
-    expect(folded).to_be_hidden()
-    plain.emulate_media(media="print")
-    expect(folded).to_be_visible()
+    cards = plain.locator("#ranking-1 > li > details")
+    expect(cards.nth(0).locator(".steps")).to_be_visible()
+    expect(cards.nth(2).locator(".steps")).to_be_hidden()
+    cards.nth(2).locator("summary").first.click()
+    plain.emulate_media(media="print", color_scheme="dark")
+    plain.set_viewport_size({"width": 720, "height": 1000})
+    expect(cards.nth(2).locator(".steps")).to_be_visible()
+    assert not scrolls_sideways(plain)
     context.close()
 
 
