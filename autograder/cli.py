@@ -75,6 +75,10 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster, for example tcp://10.0.0.1:8786")
     one.add_argument("--without-walls", action="store_true", help="grade even if this machine has no walls")
 
+    one = command("judge", run_judge, "judge one submission and print the judged notebook (formgrader's button does)")
+    one.add_argument("assignment", metavar="ASSIGNMENT")
+    one.add_argument("student", metavar="STUDENT")
+
     one = command("feedback", run_feedback, "write the pages that students get")
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
     one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these")
@@ -207,6 +211,27 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
             interrupted = True
             break
     return 130 if interrupted else 0
+
+
+def run_judge(options: argparse.Namespace) -> int:
+    """Enters nothing into the gradebook: nbgrader, who asked, does that."""
+    from autograder import grade, work
+    from autograder.book import open_book
+    from autograder.course import CourseError
+    from autograder.judge import Patience
+    from autograder.verdict import write_verdict
+
+    require_walls(told_so=False)
+    course = course_of(options)
+    with open_book(course) as gradebook:
+        (task,) = grade.plan(course, gradebook, options.assignment, [options.student], Patience(), None)
+    result = work.do(task)
+    work.forget_warm_process()
+    write_verdict(course, result.verdict)
+    if result.notebook is None:
+        raise CourseError(f"{options.student} — {result.verdict.status}: {result.verdict.reason}")
+    print(result.notebook)
+    return 0
 
 
 def show_summary(summary: Summary) -> None:
