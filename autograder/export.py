@@ -100,7 +100,7 @@ def exercise_rows(course: Course) -> Iterator[Sequence[str | float]]:
     for assignment in graded_assignments(course):
         for verdict in read_verdicts(course, assignment):
             for e in verdict.exercises:
-                points = (e.points, e.max_points, e.hidden_points, e.hidden_max_points)
+                points = map(float, (e.points, e.max_points, e.hidden_points, e.hidden_max_points))
                 yield verdict.student, assignment, e.name, e.outcome, *points, e.misconception or ""
 
 

@@ -190,7 +190,8 @@ class AssignmentReport:
 
     @property
     def walls(self) -> list[tuple[str, int]]:
-        return Counter(", ".join(s.verdict.walls) for s in self.submissions).most_common()
+        """(behind what the students' code ran, how many submissions)"""
+        return Counter(walls_of(s.verdict) for s in self.submissions).most_common()
 
     @property
     def by_hand(self) -> int:
@@ -228,7 +229,11 @@ class AssignmentReport:
         covered = {m.exercise for m in shared[:MOST_TALKING_POINTS]}
         hardest = min(self.successes, key=lambda s: s.share_right, default=None)
         if hardest and hardest.share_right < 0.5 and hardest.exercise not in covered:
-            points.append(f"`{hardest.exercise}`: only {100 * hardest.share_right:.0f}{SPACE}% got it right.")
+            points.append(
+                f"`{hardest.exercise}`: {hardest.counts['right'] or 'none'} of "
+                f"{counted(len(self.submissions), 'student')} got it right"
+                + (f", and {hardest.counts['not attempted']} did not try." if hardest.counts["not attempted"] else ".")
+            )
         new = self.nameless[0] if self.nameless else None
         if new and len(new.students) > 2:
             points.append(
@@ -286,6 +291,10 @@ def score_of(verdict: Verdict, entry: Entry | None, code_only: bool, most: float
     if entry is None:
         return verdict.points, verdict.max_points or most
     return (entry.code_score, entry.max_code_score) if code_only else (entry.score, entry.max_score)
+
+
+def walls_of(verdict: Verdict) -> str:
+    return ", ".join(verdict.walls) or ("none recorded" if verdict.exercises else "the code was not run")
 
 
 def feedback(course: Course, verdict: Verdict) -> str:

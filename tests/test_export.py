@@ -13,7 +13,10 @@ from autograder.course import Course, CourseError
 from autograder.export import cell, defused, export, misconception_rows
 from autograder.verdict import verdicts
 
-pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")  # nbgrader's own
+pytestmark = [
+    pytest.mark.xdist_group("report"),  # one class for all of these
+    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),  # nbgrader's own
+]
 
 
 @pytest.fixture(scope="module")

@@ -103,6 +103,11 @@ def test_what_to_talk_about_names_the_frequent_mistake_and_the_new_one(report):
     assert "no name yet" in last
 
 
+def test_what_to_talk_about_names_the_exercise_that_few_solved(tmp_path):
+    found = assignment_report(with_answers(tmp_path, {"eva": ("causal_mask", None)}), ASSIGNMENT)
+    assert found.talking_points == ["`causal_mask`: none of 1 student got it right."]
+
+
 def test_histogram_holds_everybody_with_a_score(report):
     assert sum(students for _, students in report.histogram) == len(report.scored) == 28
     assert [label for label, _ in report.histogram][::9] == ["0–9", "90–100"]
@@ -203,7 +208,11 @@ def test_flagged_zeroed_late_slow_and_odd_ones_are_named(report):
     assert [(s.student, duration(s.seconds_late)) for s in report.late] == [("ken", "1 day 3 hours"), ("ida", "1 hour")]
     assert [s.student for s in report.slow][:2] == ["xaver", "mary"]
     assert [s.student for s in report.odd] == ["grace", "xaver"]
-    assert dict(report.walls) == {"limits, namespaces, landlock, seccomp": 27, "": 3}
+    assert dict(report.walls) == {
+        "limits, namespaces, landlock, seccomp": 27,
+        "the code was not run": 2,
+        "none recorded": 1,
+    }
 
 
 def test_copied_answer_is_found_and_honest_ones_are_not(report):
