@@ -134,7 +134,7 @@ def run_collect(options: argparse.Namespace) -> int:
     out.print(f"{len(collected.placed)} placed in {escape(str(course.root / 'submitted'))}")
     for placed in collected.placed:
         if placed.reason:
-            out.print(f"  {escape(str(placed.path))}: {escape(placed.reason)}")
+            out.print(f"  {escape(placed.student)}: {escape(placed.reason)}")
     if collected.unplaced:
         out.print(f"[bold]{len(collected.unplaced)} could not be placed:[/bold]")
     for left in collected.unplaced:

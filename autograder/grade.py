@@ -23,6 +23,7 @@ from autograder import book, work
 from autograder.course import Course, CourseError
 from autograder.hidden import all_hidden
 from autograder.judge import Patience, exercise_of
+from autograder.rebuild import submitted_text
 from autograder.verdict import Verdict, read_verdict, write_verdict
 from autograder.warm import Warm
 from autograder.work import Result, Task
@@ -126,7 +127,7 @@ def plan(
 def handed_in(course: Course, assignment: str, student: str) -> str | None:
     """The text of a submission, whatever bytes it is made of; None if there is no file."""
     path = course.submitted(assignment, student)
-    return path.read_bytes().decode("utf-8", "replace") if path.is_file() else None
+    return submitted_text(path) if path.is_file() else None
 
 
 def timestamp(course: Course, assignment: str, student: str) -> str:

@@ -105,7 +105,8 @@ class Warm:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             connection = socket.socket(fileno=fd)
             limits = walls.Limits(**order["limits"])
-            standing = walls.confine(limits, scratch=scratch, keep=[0, 1, 2, fd], walls=order["walls"])
+            hidden = [Path(path) for path in order["hidden"]]
+            standing = walls.confine(limits, scratch=scratch, hidden=hidden, keep=[0, 1, 2, fd], walls=order["walls"])
             runner.Channel(connection).send({"walls": standing})
             runner.serve(connection, self.shell)
         finally:
@@ -127,6 +128,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     shell = warm_shell()
+    walls.hide_memory()
     gc.collect()
     gc.freeze()
     server = Warm(control, shell)
