@@ -186,7 +186,7 @@ class Trial:
         self.reveal(name)
 
     def reveal(self, name: str) -> None:
-        """Let later answers use the reference. A runner that does not even listen is of no use: a new one takes over."""
+        """Let later answers use the reference. A runner that does not listen is replaced."""
         if self.runner is None or not self.runner.alive:
             return
         try:
