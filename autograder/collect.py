@@ -621,7 +621,7 @@ class Collector:
                 self.unplaced.append(Unplaced("/".join(folder), self.without_notebook(folder)))
 
     def without_notebook(self, folder: tuple[str, ...]) -> str:
-        """Where it is known of what this is a download, the student gets an empty submission, and zeros with a reason."""
+        """If it is known what this is a download of, the student gets an empty submission: zeros with a reason."""
         sentence = "There is no notebook in this student's folder."
         moodle = MOODLE.fullmatch(folder[-1])
         student = student_id(moodle["name"] if moodle else folder[-1])
