@@ -186,13 +186,16 @@ class LocalWorkers:
     def __init__(self, warm: Sequence[Warm]):
         self.warm = list(warm)
         self.context = multiprocessing.get_context("fork")
+        all_hidden()  # workers inherit what is loaded before they are forked: the exercises and their hidden cases
         self.pool = self.new_pool(self.warm)
 
     def new_pool(self, warm: Sequence[Warm]) -> ProcessPoolExecutor:
         queue = self.context.SimpleQueue()
         for number in range(len(warm)):
             queue.put(number)
-        return ProcessPoolExecutor(len(self.warm), self.context, begin_work, (queue, list(warm)))
+        pool = ProcessPoolExecutor(len(self.warm), self.context, begin_work, (queue, list(warm)))
+        pool.submit(bool).result()  # forks them now, while this process has no other thread
+        return pool
 
     def results(self, tasks: Sequence[Task]) -> Iterator[Result]:
         attempts = dict.fromkeys(tasks, 0)
