@@ -138,8 +138,9 @@ def run_collect(options: argparse.Namespace) -> int:
     collected = collect(course, options.downloaded, options.assignment, options.pattern)
     say(f"{len(collected.placed)} placed in {escape(str(course.root / 'submitted'))}")
     for placed in collected.placed:
-        if placed.reason:
-            say(f"  {escape(placed.student)}: {escape(placed.reason)}")
+        remarks = placed.reason.removeprefix(f"It is {placed.assignment} of {placed.student}.").strip()
+        if remarks:
+            say(f"  {escape(placed.student)}: {escape(remarks)}")
     if collected.unplaced:
         say(f"[bold]{len(collected.unplaced)} could not be placed:[/bold]")
     for left in collected.unplaced:
@@ -327,15 +328,14 @@ def run_doctor(options: argparse.Namespace) -> int:
 
 def run_sample(options: argparse.Namespace) -> int:
     """Everything an instructor does in a term, once."""
-    from autograder.release import release
     from autograder.sample import sample_class, sample_due_date
 
     require_walls(told_so=False)
     with local_workers(options.jobs) as workers:
         course = course_of(options)
         assignment = options.assignment
-        say(f"releasing {assignment} …")
-        release(course, [assignment])
+        options.assignments = []
+        run_release(options)
         with course.gradebook() as gradebook:
             gradebook.update_or_create_assignment(assignment, duedate=sample_due_date(assignment))
         folder = course.root / "sample"

@@ -618,7 +618,17 @@ class Collector:
         for folder in self.download.folders - full:
             is_students = len(self.folders_of(folder)) == (self.level or 0) + 1 and not self.is_assignment(folder[-1])
             if is_students and moodle_person(folder) not in people - {""}:
-                self.unplaced.append(Unplaced("/".join(folder), "There is no notebook in this student's folder."))
+                self.unplaced.append(Unplaced("/".join(folder), self.without_notebook(folder)))
+
+    def without_notebook(self, folder: tuple[str, ...]) -> str:
+        """If it is known what this is a download of, the student gets an empty submission: zeros with a reason."""
+        sentence = "There is no notebook in this student's folder."
+        moodle = MOODLE.fullmatch(folder[-1])
+        student = student_id(moodle["name"] if moodle else folder[-1])
+        if not self.assignment or not student:
+            return sentence
+        self.course.submitted(self.assignment, student).parent.mkdir(parents=True, exist_ok=True)
+        return f"{sentence} {student} counts as having handed in nothing."
 
 
 def moodle_person(folder: tuple[str, ...]) -> str:

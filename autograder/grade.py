@@ -206,6 +206,7 @@ class LocalWorkers:
     """Processes forked from this one, each with a warm process of its own that was started beforehand."""
 
     def __init__(self, warm: Sequence[Warm]):
+        all_hidden()  # workers inherit what is loaded before they are forked: the exercises and their hidden cases
         self.workers: list[Worker] = []
         for process in warm:
             self.hire(process)

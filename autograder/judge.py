@@ -183,8 +183,16 @@ class Trial:
             if grade_id_of(later) == name + HIDDEN:
                 later.outputs = [report_output(concealed)]
         self.judged.exercises.append(self.verdict(exercise, hidden, visible, concealed))
-        if self.runner is not None and self.runner.alive:
+        self.reveal(name)
+
+    def reveal(self, name: str) -> None:
+        """Let later answers use the reference. A runner that does not listen is replaced."""
+        if self.runner is None or not self.runner.alive:
+            return
+        try:
             self.runner.request(self.patience.cell, "reveal", definitions=revealed_after(name))
+        except RunnerError:
+            self.runner.bury()
 
     def report(self, i: int, exercise: Exercise, judge_it: Callable[[Any], Report]) -> Report:
         try:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from nbgrader.apps import NbGraderAPI
 
-from autograder.course import Course, CourseError
+from autograder.course import Course, CourseError, put_own_commands_on_path
 
 
 def release(course: Course, assignments: Sequence[str], progress: Callable[[str], None] = lambda _: None) -> list[Path]:
     """Write the sources and generate the releases of these assignments."""
-    from autograder.build import as_text, put_own_commands_on_path, solution_notebook, stems
+    from autograder.build import as_text, solution_notebook, stems
 
     unknown = sorted(set(assignments) - set(stems()))
     if unknown:

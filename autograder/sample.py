@@ -32,6 +32,7 @@ from course_lib.exercises import all_exercises
 
 RIGHT, NOTHING = "right", "nothing"  # what is expected of an exercise, if not the id of a misconception
 
+MOODLE = "{name}_"  # begins the names of folders that come from there
 STUB = "raise NotImplementedError()"
 WRITTEN_ANSWER = "The picture above shows it: what is hidden gets no weight, and so it cannot change the result."
 
@@ -45,7 +46,7 @@ class SampleStudent:
     kind: str
     says: str  # what this student did, in a sentence
     file: str  # what was handed in, inside of the folder; a folder if there is no notebook in it
-    status: Status
+    status: Status | None  # None where there is nothing to grade, which `collect` has to say
     expected: dict[str, str]  # exercise -> RIGHT (full points), NOTHING (no points), or the id of its misconception
     submitted: datetime
     stock: bool  # whether stock nbgrader comes to the same scores
@@ -58,15 +59,15 @@ class Kind:
     work: Callable[[Work], None]
     name: str
     file: str
-    status: Status
+    status: Status | None
     hours_late: float
     stock: bool
 
     @property
     def id(self) -> str:
-        """lindqvistmara, as in the names of files that Canvas makes."""
-        first, last = self.name.lower().split()
-        return last + first
+        """lindqvistmara, as Canvas calls people in the names of files; Mara_Lindqvist, as Moodle does."""
+        first, last = self.name.split()
+        return f"{first}_{last}" if self.file.startswith(MOODLE) else (last + first).lower()
 
 
 CLASS: list[Kind] = []
@@ -75,7 +76,7 @@ CLASS: list[Kind] = []
 def student(
     name: str,
     file: str = "{id}/{assignment}.ipynb",
-    status: Status = "graded",
+    status: Status | None = "graded",
     days_late: float = 0,
     stock: bool = True,
 ) -> Callable[[Callable[[Work], None]], Callable[[Work], None]]:
@@ -149,10 +150,6 @@ class Work:
     def __post_init__(self) -> None:
         self.notebook = copy.deepcopy(self.desk.release)
         self.expected = {exercise.name: NOTHING for exercise in self.desk.exercises}
-
-    @property
-    def last(self) -> int:
-        return len(self.desk.exercises) - 1
 
     def exercise(self, place: int) -> Exercise:
         """The exercise at a place. Notebooks with few exercises are gone through again and again."""
@@ -301,24 +298,23 @@ def raises_when_called(work: Work) -> None:
 
 @student("Sofia Marchetti", stock=False)
 def crashes(work: Work) -> None:
-    """Reads from address 0 in the last answer: the whole process is gone when it is called."""
+    """Reads from address 0 in one answer: the whole process is gone when it is called. The others are right."""
     work.answer_all()
-    work.put(work.last, "import ctypes\n\n\n" + work.stub(work.last).replace(STUB, "ctypes.string_at(0)"), NOTHING)
+    work.put(3, "import ctypes\n\n\n" + work.stub(3).replace(STUB, "ctypes.string_at(0)"), NOTHING)
 
 
 @student("Ravi Menon", stock=False)
 def endless_when_called(work: Work) -> None:
-    """Waits for something that never happens, in the last answer."""
+    """Waits for something that never happens, in one answer. The others are right."""
     work.answer_all(turn=1)
-    work.put(work.last, work.stub(work.last).replace(STUB, "while True: pass"), NOTHING)
+    work.put(2, work.stub(2).replace(STUB, "while True: pass"), NOTHING)
 
 
 @student("Clara Dubois", stock=False)
 def endless_in_a_cell(work: Work) -> None:
-    """Left a loop without an end below the last answer, so that this cell never finishes."""
+    """Left a loop without an end below an unfinished answer: this cell never ends. The other answers are right."""
     work.answer_all(turn=2)
-    unfinished = work.stub(work.last) + "\n\n\nattempts = 0\nwhile attempts < 10:\n    attempts -= 1"
-    work.put(work.last, unfinished, NOTHING)
+    work.put(1, work.stub(1) + "\n\n\nattempts = 0\nwhile attempts < 10:\n    attempts -= 1", NOTHING)
 
 
 # --- the class: files that something has happened to ----------------------------------------------------
@@ -333,7 +329,7 @@ def broken_json(work: Work) -> None:
     work.expected = {}
 
 
-@student("Nadia Petrova", file="{id}/answers.txt", status="zeroed", stock=False)
+@student("Nadia Petrova", file="{id}/answers.txt", status=None, stock=False)
 def no_notebook(work: Work) -> None:
     """Hands in a text file and no notebook."""
     work.text = "Dear all, my notebook does not open. I hope that this counts.\n"
@@ -380,7 +376,7 @@ def helper_in_a_cell_of_its_own(work: Work) -> None:
     work.put(0, f"{name} = my_{name}", RIGHT)
 
 
-@student("Elif Demir")
+@student("Elif Demir", file="{name}_51877_assignsubmission_file_/{assignment}.ipynb")
 def edited_a_check(work: Work) -> None:
     """Changed a check to see more, and left it so; has one misconception."""
     work.answer_all(turn=2)
@@ -436,7 +432,7 @@ def sample_due_date(assignment: str) -> datetime:
     return datetime(2026, 9, 4, 18, tzinfo=UTC) + timedelta(weeks=number)
 
 
-def sample_class(course: Course, assignment: str = "02_masks", *, folder: Path) -> list[SampleStudent]:
+def sample_class(course: Course, assignment: str, folder: Path) -> list[SampleStudent]:
     """Write the submissions of 24 fictitious students into the folder, as a learning platform would give them."""
     desk = Desk(course, assignment)
     return [hand_in(desk, kind, folder) for kind in CLASS]
@@ -445,7 +441,7 @@ def sample_class(course: Course, assignment: str = "02_masks", *, folder: Path) 
 def hand_in(desk: Desk, kind: Kind, folder: Path) -> SampleStudent:
     work = Work(desk)
     kind.work(work)
-    file = kind.file.format(id=kind.id, assignment=desk.assignment)
+    file = kind.file.format(id=kind.id, name=kind.name, assignment=desk.assignment)
     submitted = sample_due_date(desk.assignment) + timedelta(hours=kind.hours_late)
     write_dated(folder / file, work.as_text(), submitted)
     says = " ".join(inspect.cleandoc(kind.work.__doc__ or "").split())

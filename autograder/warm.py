@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -39,17 +40,22 @@ class Warm:
         self.walls = [wall.name for wall in walls.probe() if wall.works and (use is None or wall.name in use)]
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-s", "-m", "inside.warm", str(theirs.fileno())]
-        environment = {"PYTHONPATH": str(INSIDE.parent)}
+        self.home = tempfile.TemporaryDirectory(prefix="grader")
+        self.hidden = [str(folder) for folder in hidden_folders()]  # from the eyes of a runner that is in no namespace
+        environment = walls.clean_environment(Path(self.home.name)) | {"PYTHONPATH": str(INSIDE.parent)}
         if walls.NAMESPACES in self.walls:
-            environment = {"PYTHONPATH": str(MOUNT)}
             command = walls.wrapped(
-                command, mounts={MOUNT / "inside": INSIDE}, hidden=hidden_folders(), environment=environment
+                command,
+                mounts={MOUNT / "inside": INSIDE},
+                hidden=hidden_folders(),
+                environment={"PYTHONPATH": str(MOUNT)},
             )
+            self.hidden = []
         self.control = ours
         self.process = subprocess.Popen(
             command,
             pass_fds=[theirs.fileno()],
-            env=walls.clean_environment() | environment,
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -87,7 +93,7 @@ class Warm:
         """A new runner: its process id, and the connection to it."""
         self.wait_until_ready()
         ours, theirs = socket.socketpair()
-        self.tell({"do": "fork", "limits": asdict(limits), "walls": self.walls}, theirs.fileno())
+        self.tell({"do": "fork", "limits": asdict(limits), "walls": self.walls, "hidden": self.hidden}, theirs.fileno())
         theirs.close()
         return int(self.hear(FORK_SECONDS)["pid"]), ours
 
@@ -97,6 +103,7 @@ class Warm:
         self.process.wait()
         if self.process.stderr:
             self.process.stderr.close()
+        self.home.cleanup()
 
 
 def hidden_folders() -> list[Path]:

@@ -441,6 +441,15 @@ def test_a_student_without_a_notebook_is_reported(packed: bool, course: Course, 
     assert reason(collected, "ben") == reason(collected, "cy") == "There is no notebook in this student's folder."
 
 
+def test_who_hands_in_no_notebook_of_a_known_assignment_has_an_empty_submission(course: Course, download: Path) -> None:
+    put(download, "ada/02_masks.ipynb")
+    put(download, "ben/essay.docx", b"x")
+    collected = collect(course, download, assignment="02_masks")
+    assert "ben counts as having handed in nothing" in reason(collected, "ben")
+    assert course.students("02_masks") == ["ada", "ben"]
+    assert not course.submitted("02_masks", "ben").exists()
+
+
 def test_what_was_typed_into_moodles_form_is_no_second_student(course: Course, download: Path) -> None:
     put(download, "Ada_1_assignsubmission_file_/02_masks.ipynb")
     put(download, "Ada_1_assignsubmission_onlinetext_/onlinetext.html", b"<p>see file</p>")

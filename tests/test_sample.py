@@ -13,6 +13,7 @@ import pytest
 
 from autograder import build
 from autograder.answers import grade_id_of, setup_source, standing_alone
+from autograder.collect import collect
 from autograder.course import Course, CourseError
 from autograder.sample import CLASS, NOTHING, RIGHT, crowd, disguised, sample_class, sample_due_date
 from course_lib.checking.grading import grade, refusal
@@ -41,7 +42,7 @@ def course(tmp_path_factory) -> Course:
 def masks(course, tmp_path_factory):
     """The class on 02_masks, by kind, and its folder."""
     folder = tmp_path_factory.mktemp("download")
-    return {student.kind: student for student in sample_class(course, "02_masks", folder=folder)}, folder
+    return {student.kind: student for student in sample_class(course, "02_masks", folder)}, folder
 
 
 def namespace(notebook) -> dict:
@@ -143,9 +144,8 @@ def test_those_that_must_not_run_here_say_so(masks):
     students, folder = masks
     for kind, sign in {"crashes": "ctypes", "endless_when_called": "while True", "endless_in_a_cell": "while"}.items():
         notebook = handed_in(students[kind], folder)
-        last = list(students[kind].expected)[-1]
-        assert sign in answers_in(notebook)[last] and students[kind].expected[last] == NOTHING
-        assert list(students[kind].expected.values()).count(RIGHT) == len(students[kind].expected) - 1
+        (broken,) = [name for name, expected in students[kind].expected.items() if expected != RIGHT]
+        assert sign in answers_in(notebook)[broken] and students[kind].expected[broken] == NOTHING
 
 
 def test_syntax_error_is_one(masks):
@@ -205,7 +205,7 @@ def test_dates(masks):
 
 def test_the_same_every_time(course, masks, tmp_path):
     students, folder = masks
-    again = sample_class(course, "02_masks", folder=tmp_path)
+    again = sample_class(course, "02_masks", tmp_path)
     assert again == list(students.values())
     files = [student.file for student in again]
     assert filecmp.cmpfiles(folder, tmp_path, files, shallow=False) == (files, [], [])
@@ -213,16 +213,26 @@ def test_the_same_every_time(course, masks, tmp_path):
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_every_assignment_has_a_class(course, stem, tmp_path):
-    students = sample_class(course, stem, folder=tmp_path)
+    students = sample_class(course, stem, tmp_path)
     assert len(students) == 24
     assert all((tmp_path / student.file).exists() for student in students)
     mistakes = {mistake for student in students for mistake in student.expected.values()} - {RIGHT, NOTHING}
     assert len(mistakes) >= 5
 
 
+def test_the_download_is_taken_as_it_is(course, masks):
+    """`collect` finds everybody and every assignment, but for the one who handed in no notebook."""
+    students, folder = masks
+    collected = collect(course, folder)
+    assert {placed.assignment for placed in collected.placed} == {"02_masks"}
+    handed_in = {student.id for student in students.values() if student.status is not None}
+    assert {placed.student for placed in collected.placed} == handed_in
+    assert {unplaced.path for unplaced in collected.unplaced} >= {students["no_notebook"].file}
+
+
 def test_unreleased_assignment_says_what_to_do(tmp_path):
     with pytest.raises(CourseError, match="autograder release"):
-        sample_class(Course(tmp_path), "02_masks", folder=tmp_path)
+        sample_class(Course(tmp_path), "02_masks", tmp_path)
 
 
 # --- the crowd --------------------------------------------------------------------------------------------
