@@ -83,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
     one = command("judge", run_judge, "judge one submission and print the judged notebook (formgrader's button does)")
     one.add_argument("assignment", metavar="ASSIGNMENT")
     one.add_argument("student", metavar="STUDENT")
+    one.add_argument("--seconds", type=float, default=30.0, help="for a student's cell, or for a check (default: 30)")
 
     one = command("feedback", run_feedback, "write the pages that students get")
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
@@ -232,7 +233,9 @@ def run_judge(options: argparse.Namespace) -> int:
     course = course_of(options)
     grade.require_submissions(course, options.assignment)
     with open_book(course) as gradebook:
-        (task,) = grade.plan(course, gradebook, options.assignment, [options.student], Patience(), None)
+        (task,) = grade.plan(
+            course, gradebook, options.assignment, [options.student], Patience(cell=options.seconds), None
+        )
         result = work.do(task)
         work.forget_warm_process()
         if result.notebook is None:

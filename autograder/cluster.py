@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from typing import cast
 
-from distributed import Client, as_completed
+from distributed import Client, Future, as_completed
 from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
@@ -62,17 +63,29 @@ class ClusterWorkers:
     def results(self, tasks: Sequence[Task]) -> Iterator[Result]:
         # Not pure: a task that was judged before is judged again if the coordinator says so.
         running = {self.client.submit(work.do, task, pure=False): task for task in tasks}
+        suspects = []
         with contextlib.ExitStack() as stack:
             stack.callback(self.client.cancel, list(running))
             for future in as_completed(list(running)):
-                try:
-                    yield future.result()
-                except KilledWorker:
-                    yield lost(running[future])
-                except (OSError, FutureCancelledError) as error:
-                    saved = "What was finished is saved: the same command goes on from there."
-                    raise CourseError(f"The cluster is gone ({error}). {saved}") from None
+                result = outcome(future)
+                if result is None:
+                    suspects.append(running[future])
+                else:
+                    yield result
                 future.release()
+        for task in suspects:  # a worker that dies takes its whole queue along: who is to blame shows when alone
+            yield outcome(self.client.submit(work.do, task, pure=False)) or lost(task)
+
+
+def outcome(future: Future) -> Result | None:
+    """The result of a task; None if one worker after another has died while it had this task."""
+    try:
+        return cast(Result, future.result())
+    except KilledWorker:
+        return None
+    except (OSError, FutureCancelledError) as error:
+        saved = "What was finished is saved: the same command goes on from there."
+        raise CourseError(f"The cluster is gone ({error}). {saved}") from None
 
 
 def what_judges_here() -> tuple[str, bool]:

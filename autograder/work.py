@@ -12,6 +12,7 @@ import hashlib
 import json
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -131,9 +132,18 @@ def engine_digest() -> str:
     """Of all code of the course and of its grader."""
     found = hashlib.sha256()
     for package in ("autograder", "course_lib"):
-        for path in sorted((ROOT / package).rglob("*.py")):
+        for path in code_of(ROOT / package):
             found.update(path.read_bytes())
     return found.hexdigest()
+
+
+def code_of(package: Path) -> Iterator[Path]:
+    """The modules of a package. The folders of a course lie in it too: what students hand in is none of its code."""
+    for path in sorted(package.iterdir()):
+        if path.suffix == ".py":
+            yield path
+        elif (path / "__init__.py").exists():
+            yield from code_of(path)
 
 
 def unwritten(exercises: list[tuple[str, float, float]]) -> tuple[ExerciseVerdict, ...]:
