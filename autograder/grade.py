@@ -18,6 +18,7 @@ from typing import Protocol
 
 import nbformat
 from nbgrader.api import Gradebook
+from sqlalchemy.exc import SQLAlchemyError
 
 from autograder import book, work
 from autograder.course import Course, CourseError
@@ -88,7 +89,7 @@ def grade(
         left = dict.fromkeys(task.student for task in todo)
         try:
             for result in workers.results(todo):
-                verdict = save(course, gradebook, assignment, result, summary)
+                verdict = save_or_flag(course, gradebook, assignment, result, summary)
                 del left[verdict.student]
                 progress(verdict, len(tasks))
         except KeyboardInterrupt:
@@ -141,6 +142,18 @@ def is_done(course: Course, task: Task) -> bool:
 
 
 # --- results --------------------------------------------------------------------------------------------------------
+
+
+def save_or_flag(course: Course, gradebook: Gradebook, assignment: str, result: Result, summary: Summary) -> Verdict:
+    """Enter a result; should that fail, enter that it did."""
+    try:
+        return save(course, gradebook, assignment, result, summary)
+    except (SQLAlchemyError, OSError, ValueError, KeyError) as error:
+        gradebook.db.rollback()
+        reason = f"The result could not be entered ({type(error).__name__}: {error}): a person has to look."
+        return save(
+            course, gradebook, assignment, Result(replace(result.verdict, status="flagged", reason=reason)), summary
+        )
 
 
 def save(course: Course, gradebook: Gradebook, assignment: str, result: Result, summary: Summary) -> Verdict:

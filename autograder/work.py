@@ -36,7 +36,7 @@ class Task:
     master: str
     digest: str
     patience: Patience = field(default_factory=Patience)
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = Limits(cpu_seconds=900)  # the judge counts seconds more strictly; this is for what escapes it
     walls: tuple[str, ...] | None = None  # to use at most these; None: all that there are
 
 
@@ -58,8 +58,9 @@ def do(task: Task) -> Result:
         judged = judge_behind_walls(task)
     except NotRebuilt as refusal:
         result = Result(replace(verdict, status=refusal.status, reason=refusal.reason))
-    except WarmError as error:
-        result = Result(replace(verdict, status="flagged", reason=f"The grader itself failed on it: {error}"))
+    except (Exception, WarmError) as error:  # one bad submission must not stop the class
+        reason = f"The grader itself failed on it ({type(error).__name__}: {error}): a person has to look."
+        result = Result(replace(verdict, status="flagged", reason=reason))
     else:
         done = replace(
             verdict,
