@@ -20,3 +20,6 @@ c.ExecutePreprocessor.error_on_timeout = {
     "evalue": "This cell did not finish within 10 minutes.",
     "traceback": ["This cell did not finish within 10 minutes."],
 }
+
+# Feedback pages that can be read without a network, and in which nothing of a student's runs.
+c.GenerateFeedback.exporter_class = "autograder.feedback.FeedbackExporter"
