@@ -20,6 +20,8 @@ from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises
 
+pytestmark = pytest.mark.xdist_group("feedback")  # one process makes the course
+
 STEM = "02_masks"
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 HOSTILE = """Text, $a < b$ and <b>bold</b>.
@@ -28,13 +30,15 @@ HOSTILE = """Text, $a < b$ and <b>bold</b>.
 <img src="x" onerror="document.title = 'run'">
 <img src="https://example.org/spy.png">
 <iframe src="https://example.org"></iframe>
-<a href="javascript:document.title = 'run'">link</a> [link](javascript:alert(1)) [link](data:text/html,x)
+<a href="javascript:document.title = 'run'">link</a>
 <svg onload="document.title = 'run'"><script>document.title = 'run'</script></svg>
 <math><mtext><style><img src=x onerror="document.title = 'run'"></style></mtext></math>
 <div style="position:fixed;top:0;left:0;background:url(https://example.org/x.png)">over everything</div>
 <form action="https://example.org"><button>send</button></form>
 <meta http-equiv="refresh" content="0;url=https://example.org">
 <base href="https://example.org">
+
+[link](javascript:alert(1)) [link](data:text/html,x) ![spy](https://example.org/spy.png) <img src=x onerror=alert(1)>
 ![$\\text{" onerror="document.title = 'run'}$](data:image/png;base64,DOT)
 """.replace("DOT", DOT)
 
