@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import logging
-import os
 import re
 import sys
 import tempfile
@@ -36,6 +35,7 @@ from nbgrader.apps import NbGraderAPI
 from traitlets.config import Config, PyFileConfigLoader
 
 from autograder.bootstrap import badge_markdown, bootstrap_source, course_settings
+from autograder.course import put_own_commands_on_path
 from autograder.hidden import all_hidden
 from course_lib.exercises import all_exercises
 
@@ -72,6 +72,7 @@ def solution_notebook(stem: str) -> NotebookNode:
     cells.insert(1, bootstrap_cell())
     cells.append(nbformat.v4.new_markdown_cell(footer_line(stem)))
     give_ids(cells)
+    require_order(cells, stem)
     notebook = nbformat.v4.new_notebook(cells=cells)
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
     notebook.nbformat_minor = 5
@@ -127,6 +128,18 @@ def check_cells(cell: NotebookNode, name: str, stem: str) -> Iterator[NotebookNo
     )
     points = all_hidden()[name].points
     yield marked(hidden, f"{name}_hidden", grade=True, locked=True, points=points)
+
+
+def require_order(cells: list[NotebookNode], stem: str) -> None:
+    """The grader withholds the references of exercises to come, so both have to agree on the order."""
+    ids = [cell.metadata.get("nbgrader", {}).get("grade_id", "") for cell in cells]
+    checked = [grade_id.removesuffix("_check") for grade_id in ids if grade_id.endswith("_check")]
+    listed = [name for name in all_exercises() if name in checked]
+    if checked != listed:
+        raise SourceError(
+            f"{stem}: the notebook has its exercises in the order {', '.join(checked)}, but "
+            f"course_lib/exercises/{stem[3:]}/__init__.py says {', '.join(listed)}."
+        )
 
 
 def marked(
@@ -215,11 +228,6 @@ def give_ids(cells: list[NotebookNode]) -> None:
 def nbgrader_config() -> Config:
     """The course's own configuration of nbgrader."""
     return PyFileConfigLoader("nbgrader_config.py", path=str(COURSE)).load_config()
-
-
-def put_own_commands_on_path() -> None:
-    """nbgrader starts `alembic` by its bare name, which is not on the PATH of an environment that is not activated."""
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
 
 def release(solutions: dict[str, str]) -> dict[str, str]:
