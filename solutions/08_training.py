@@ -130,13 +130,13 @@ print("p - y         ", [round(value, 4) for value in (p - y).tolist()])
 # else?
 
 # %%
-for name, given in (("logits", logits.detach()), ("log p", p.log()), ("p", p)):
-    print(f"given {name:7} loss {F.cross_entropy(given, target):.4f}")
+for name, given in (("logits", logits.detach()), ("log p", p.log()), ("p", p), ("a perfect p", y.float())):
+    print(f"given {name:12} loss {F.cross_entropy(given, target):.4f}")
 
 # %% [markdown]
 # Given $\log p$ it is right by luck: a log-softmax of a log-softmax changes nothing. Given $p$ it is wrong, and nothing
-# complains: the softmax of numbers between 0 and 1 is nearly flat. A model trained on that loss learns slowly, and one
-# searches for the reason everywhere else.
+# complains. The softmax of numbers between 0 and 1 is nearly flat: even a perfect $p$, one 1 and five zeros, has the
+# loss $-\ln \frac{e}{e + 5} = 1.04$.
 
 # %% [markdown]
 # ## A whole sentence
@@ -290,8 +290,8 @@ for start in torch.randint(0, len(text) - length, (3,)).tolist():
     print(f"from {start:2d}   given {piece[:-1]!r:12}   asked for {piece[1:]!r}")
 
 # %% [markdown]
-# Each piece of 8 characters asks 8 questions at once: after `t`, after `t `, after `t t`, and so on. Thanks to the
-# causal mask no position sees its own answer.
+# Each piece of 8 characters asks 8 questions at once. The second one asks what follows "t", what follows "t ", what
+# follows "t t", and so on. Thanks to the causal mask no position sees its own answer.
 
 # %% [markdown]
 # ## The loss of a batch
@@ -606,7 +606,7 @@ plt.show()
 # %% [markdown]
 # What takes the step is the **optimizer**. The plainest one goes down the gradient: parameter minus rate times
 # gradient. Ours is **Adam**, which gives every parameter a step of its own: the running mean of its gradients, divided
-# by their running size. You need not know more of it here than that it is asked with `optimizer.step()`.
+# by their running size. It does so when `optimizer.step()` is called; more of it you need not know here.
 #
 # The seven lines of a step, in an order in which each has its reason:
 #
@@ -706,7 +706,7 @@ print(f"layers in 12 GB:        {12e9 / (4 * one):.1f}")
 # torch's fused operator:
 
 # %%
-print("   t    t² numbers   by the formula        fused")
+print("   t    t² numbers   by formula        fused")
 for t in (250, 500, 1000):
     q, k, v = (torch.randn(1, 1, t, 16, requires_grad=True) for _ in range(3))  # (batch, head, time, d_k)
     with reference.MemoryMeter() as by_formula:

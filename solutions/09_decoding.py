@@ -1144,7 +1144,7 @@ negated = [list(pair.french) for pair in data.test if "pas" in pair.french]
 turned = [[word for word in words if word not in ("ne", "n'", "pas")] for words in negated]
 print("right:    ", spell(negated[0]))
 print("forgotten:", spell(turned[0]))
-print(f"{len(turned)} such sentences: exact {exact_match(turned, negated):.0%}, BLEU {reference.bleu(turned, negated):.1f}")
+print(f"{len(turned)} sentences: exact {exact_match(turned, negated):.0%}, BLEU {reference.bleu(turned, negated):.1f}")
 
 # %% [markdown]
 # Every one of them now says the opposite, and BLEU still gives half of its points for the words that are left. A right
