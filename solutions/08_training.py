@@ -506,7 +506,7 @@ for offset, (name, index) in zip((-0.18, 0.18), (("mean certainty", 0), ("share 
     ax.bar_label(bars, fmt="%.2f", fontsize=8)
 ax.set(title="How certain the model is, and how often it is right", ylim=(0, 1.35), yticks=[0, 0.25, 0.5, 0.75, 1])
 ax.set_xticks([0, 1], [f"ε = {epsilon}" for epsilon in measured])
-ax.set_xlabel("label smoothing")
+ax.set(xlabel="label smoothing", ylabel="share of all symbols")
 ax.legend(ncols=2, loc="upper center", fontsize=8)
 plt.show()
 
