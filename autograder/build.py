@@ -72,6 +72,7 @@ def solution_notebook(stem: str) -> NotebookNode:
     cells.insert(1, bootstrap_cell())
     cells.append(nbformat.v4.new_markdown_cell(footer_line(stem)))
     give_ids(cells)
+    require_order(cells, stem)
     notebook = nbformat.v4.new_notebook(cells=cells)
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
     notebook.nbformat_minor = 5
@@ -127,6 +128,18 @@ def check_cells(cell: NotebookNode, name: str, stem: str) -> Iterator[NotebookNo
     )
     points = all_hidden()[name].points
     yield marked(hidden, f"{name}_hidden", grade=True, locked=True, points=points)
+
+
+def require_order(cells: list[NotebookNode], stem: str) -> None:
+    """The grader withholds the references of exercises to come, so both have to agree on the order."""
+    ids = [cell.metadata.get("nbgrader", {}).get("grade_id", "") for cell in cells]
+    checked = [grade_id.removesuffix("_check") for grade_id in ids if grade_id.endswith("_check")]
+    listed = [name for name in all_exercises() if name in checked]
+    if checked != listed:
+        raise SourceError(
+            f"{stem}: the notebook has its exercises in the order {', '.join(checked)}, but "
+            f"course_lib/exercises/{stem[3:]}/__init__.py says {', '.join(listed)}."
+        )
 
 
 def marked(

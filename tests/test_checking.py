@@ -8,12 +8,13 @@ import warnings
 import pytest
 import torch
 
+from course_lib.checking.bench import Opaque, plain
 from course_lib.checking.difference import Difference, describe_shape_mismatch
 from course_lib.checking.expect import Failure, as_shape, expect_equal, expect_mask
 from course_lib.checking.grading import grade
 from course_lib.checking.merge import merged
 from course_lib.checking.report import CheckResult, Report
-from course_lib.checking.subject import Opaque, Subject, plain
+from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises, masks
 
 CAUSAL = masks.causal_mask

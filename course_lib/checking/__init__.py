@@ -1,6 +1,7 @@
 """The check engine: exercises, the subjects they are asked of, and the reports that come back.
 
 `exercise`   what an exercise is: its properties, misconceptions and alternatives
+`bench`      where the student's object lies, and what has to run beside it
 `subject`    the student's object, asked in plain data
 `settings`   models and optimisers for exercises that train
 `expect`     what a property says when it is not satisfied

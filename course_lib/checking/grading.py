@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from .bench import Bench, NotAttempted, StudentError
 from .diagnosis import diagnose
 from .exercise import Case, Exercise
 from .expect import Failure
 from .report import CheckResult, Outcome, Report
-from .subject import NotAttempted, StudentError, Subject
+from .subject import Subject
 
 SMALL = 12  # tensors with at most so many entries are shown whole
 
@@ -83,20 +83,27 @@ def run_property(
 
 def refusal(exercise: Exercise, obj: Any) -> Report | None:
     """A report on something that is not even a function or class, or None if it is."""
-    message = None
-    if exercise.is_class and not inspect.isclass(obj):
-        message = f"Pass the class itself: check({exercise.name}), without building it first."
-    elif not callable(obj):
+    return refusal_of_kind(exercise, Bench(obj).kind().value)
+
+
+def refusal_of_kind(exercise: Exercise, kind: str) -> Report | None:
+    """The same, where only is known what the bench says of it."""
+    if exercise.is_class and kind != "class":
+        return failed(exercise, "wrong", f"Pass the class itself: check({exercise.name}), without building it first.")
+    if kind not in ("class", "function"):
         message = (
-            f"This is {type(obj).__name__}, not a function. "
-            f"Pass the function itself: check({exercise.name}), without calling it."
+            f"This is {kind}, not a function. Pass the function itself: check({exercise.name}), without calling it."
         )
-    if message is None:
-        return None
+        return failed(exercise, "wrong", message)
+    return None
+
+
+def failed(exercise: Exercise, outcome: Outcome, message: str) -> Report:
+    """A report without a point: the first property fails with this message."""
     first, *rest = exercise.properties
     results = [CheckResult(first.name, False, message, 0.0, first.points)]
     results += [CheckResult(prop.name, None, "not reached", 0.0, prop.points) for prop in rest]
-    return Report(exercise.name, "wrong", tuple(results), None, num_hints=len(exercise.hints))
+    return Report(exercise.name, outcome, tuple(results), None, num_hints=len(exercise.hints))
 
 
 def describe_error(exercise: Exercise, error: StudentError) -> str:

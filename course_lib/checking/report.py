@@ -104,7 +104,11 @@ class Report:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Mapping[str, str]:
         """HTML for the reader. In a kernel the plain text is the score alone: nbgrader reads partial credit there."""
-        return {"text/html": self.as_html(), "text/plain": f"{self.points:g}" if in_kernel() else str(self)}
+        return self.for_nbgrader() if in_kernel() else {"text/html": self.as_html(), "text/plain": str(self)}
+
+    def for_nbgrader(self) -> Mapping[str, str]:
+        """The output of a graded cell: HTML for the reader, and as plain text the score alone."""
+        return {"text/html": self.as_html(), "text/plain": f"{self.points:g}"}
 
 
 def in_kernel() -> bool:

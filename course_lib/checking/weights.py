@@ -24,9 +24,10 @@ from itertools import islice, permutations, product
 import torch
 from torch import Tensor
 
+from .bench import NotAttempted, StudentError
 from .expect import is_close
 from .inputs import normal
-from .subject import Built, NotAttempted, StudentError
+from .subject import Built
 
 Layout = tuple[str, ...]
 Shape = tuple[int, ...]

@@ -6,8 +6,8 @@ from course_lib.exercises.decoding.beam_search import beam
 from course_lib.exercises.decoding.sample import sampling
 from course_lib.exercises.decoding.top_k_filter import top_k
 from course_lib.exercises.decoding.top_p_filter import top_p
-from course_lib.exercises.decoding.cached_attention import caching
 from course_lib.exercises.decoding.count_scores import counting
+from course_lib.exercises.decoding.cached_attention import caching
 from course_lib.exercises.decoding.rnn_influence import forgetting
 from course_lib.exercises.decoding.bleu import measuring
 
@@ -17,8 +17,8 @@ __all__ = [
     "sampling",
     "top_k",
     "top_p",
-    "caching",
     "counting",
+    "caching",
     "forgetting",
     "measuring",
 ]

@@ -14,10 +14,11 @@ import math
 
 import torch
 
+from course_lib.checking.bench import NotAttempted, StudentError
 from course_lib.checking.expect import Failure, expect, expect_close, expect_floats, is_close
 from course_lib.checking.inputs import normal, random_mask
 from course_lib.checking.parts import Sizes, placements, random_numbers
-from course_lib.checking.subject import Event, NotAttempted, StudentError
+from course_lib.checking.subject import Event
 from course_lib.masks import causal_mask
 
 BUILDING = ("d_model", "num_heads", "d_ff", "num_layers", "dropout", "norm_first")

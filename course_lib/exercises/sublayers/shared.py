@@ -9,14 +9,26 @@ from itertools import permutations
 
 import torch
 
+from course_lib.checking.bench import NotAttempted, StudentError
 from course_lib.checking.expect import Failure, expect, expect_floats, is_close
 from course_lib.checking.inputs import AffineMap, RowNorm, normal
-from course_lib.checking.subject import Event, NotAttempted, StudentError
+from course_lib.checking.subject import Event
 
 ROLES = {
     "gain": {"gain", "gamma", "weight", "alpha", "scale", "g", "a", "w"},
     "bias": {"bias", "beta", "b", "shift", "offset"},
 }
+
+READY_MADE = {
+    f"{prefix}{kind}_norm" for prefix in ("", "native_") for kind in ("layer", "rms", "group", "instance", "batch")
+}
+
+
+def expect_own_norm(subject, built, x):
+    """No ready-made norm of torch's does the work: the exercise says so."""
+    used = READY_MADE & set(built.operators(x))
+    subject.note("ready-made", bool(used))
+    expect(not used, f"torch's own {' and '.join(sorted(used))} does the work here. Write the formula out yourself.")
 
 
 def role_of(name):

@@ -1,0 +1,78 @@
+"""A course folder as nbgrader knows it, and what this grader keeps beside it.
+
+source/02_masks/02_masks.ipynb             the instructor's notebook with solutions, written by `make build`
+release/02_masks/02_masks.ipynb            what students get
+submitted/ada/02_masks/02_masks.ipynb      what came back
+autograded/ada/02_masks/02_masks.ipynb     with the judge's reports
+feedback/ada/02_masks/02_masks.html        for the student
+verdicts/02_masks/ada.json                 what the judge found, for the report and for regrading
+gradebook.db                               nbgrader's database (any other by its address)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbgrader.api import Gradebook
+from traitlets.config import Config, PyFileConfigLoader
+
+HERE = Path(__file__).resolve().parent
+
+
+class CourseError(Exception):
+    """Something the instructor has to mend. The message says how."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """Where a course lies, and the address of its gradebook."""
+
+    root: Path = HERE
+    db: str = ""
+
+    @property
+    def db_url(self) -> str:
+        return self.db or f"sqlite:///{self.root / 'gradebook.db'}"
+
+    @property
+    def course_id(self) -> str:
+        return str(self.config().CourseDirectory.course_id)
+
+    def config(self) -> Config:
+        """nbgrader's configuration (nbgrader_config.py), for this folder and this gradebook."""
+        config = PyFileConfigLoader("nbgrader_config.py", path=str(HERE)).load_config()
+        config.CourseDirectory.root = str(self.root)
+        config.CourseDirectory.db_url = self.db_url
+        config.Exchange.root = str(self.root / "exchange")
+        return config
+
+    def gradebook(self) -> Gradebook:
+        """nbgrader's gradebook, to be used in a `with` statement."""
+        return Gradebook(self.db_url, self.course_id)
+
+    def source(self, assignment: str) -> Path:
+        return self.root / "source" / assignment / f"{assignment}.ipynb"
+
+    def release(self, assignment: str) -> Path:
+        return self.root / "release" / assignment / f"{assignment}.ipynb"
+
+    def submitted(self, assignment: str, student: str) -> Path:
+        return self.root / "submitted" / student / assignment / f"{assignment}.ipynb"
+
+    def autograded(self, assignment: str, student: str) -> Path:
+        return self.root / "autograded" / student / assignment / f"{assignment}.ipynb"
+
+    def feedback(self, assignment: str, student: str) -> Path:
+        return self.root / "feedback" / student / assignment / f"{assignment}.html"
+
+    def verdict(self, assignment: str, student: str) -> Path:
+        return self.root / "verdicts" / assignment / f"{student}.json"
+
+    def released(self) -> list[str]:
+        """The assignments that have been released, in order."""
+        return sorted(path.name for path in (self.root / "release").glob("*") if self.release(path.name).exists())
+
+    def students(self, assignment: str) -> list[str]:
+        """Everybody who has a folder of submissions for an assignment, whatever is in it."""
+        return sorted(path.parent.name for path in (self.root / "submitted").glob(f"*/{assignment}") if path.is_dir())

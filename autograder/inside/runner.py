@@ -1,0 +1,186 @@
+"""A runner: executes the cells of one submission and answers the judge's questions about what they defined.
+
+It shares its process with student code, so nothing that it says is believed without a check outside.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import io
+import linecache
+import os
+import sys
+import time
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .wire import Channel, WireError
+
+PRINTED_AT_MOST = 20_000  # characters of a cell's output that are kept
+PACKAGE = "course_lib"
+
+
+class CourseModules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Imports `course_lib` from the text that the judge has sent: there is no file of it inside the walls."""
+
+    def __init__(self, sources: Mapping[str, str]):
+        self.sources = sources
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if name.partition(".")[0] != PACKAGE:
+            return None
+        if name not in self.sources:
+            raise ModuleNotFoundError(f"The grader has no module {name}: it is not for answers.", name=name)
+        is_package = any(other.startswith(f"{name}.") for other in self.sources)
+        spec = importlib.machinery.ModuleSpec(name, self, is_package=is_package, origin=file_of(name))
+        spec.has_location = True
+        return spec
+
+    def get_source(self, fullname: str) -> str:
+        return self.sources[fullname]
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        name = module.__name__
+        keep_lines(file_of(name), self.sources[name])
+        exec(compile(self.sources[name], file_of(name), "exec"), module.__dict__)
+
+
+def file_of(module: str) -> str:
+    return "/" + module.replace(".", "/") + ("/__init__.py" if module == PACKAGE else ".py")
+
+
+def keep_lines(file: str, source: str) -> None:
+    """So that tracebacks and inspect.getsource show the text."""
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+
+
+class Printed(io.TextIOBase):
+    """What a cell prints, up to a cap: an endless print may cost time, but no memory."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if self.size < PRINTED_AT_MOST:
+            self.pieces.append(str(text)[: PRINTED_AT_MOST - self.size])
+        self.size += len(text)
+        return len(text)
+
+    def text(self) -> str:
+        cut = "\n… (more was printed than is kept)\n" if self.size > PRINTED_AT_MOST else ""
+        return "".join(self.pieces) + cut
+
+
+class Runner:
+    """Serves one judge until it hangs up."""
+
+    def __init__(self, channel: Channel, shell: Any):
+        self.channel = channel
+        self.shell = shell
+        self.benches: list[Any] = []
+
+    def serve(self) -> None:
+        while True:
+            try:
+                message = self.channel.receive()
+                reply = getattr(self, "do_" + message.pop("do"))(**message)
+            except KeyboardInterrupt:
+                reply = {"interrupted": True}
+            except WireError:
+                return
+            except Exception as error:  # student code may have broken whatever we stand on
+                reply = {"broken": f"{type(error).__name__}: {error}"}
+            self.reply(reply)
+
+    def reply(self, reply: dict[str, Any]) -> None:
+        try:
+            self.channel.send(reply)
+        except WireError:
+            raise
+        except Exception:  # a value that cannot be sent
+            self.channel.send({"broken": "The result is nothing that can be sent."})
+
+    def do_course(self, modules: dict[str, str]) -> dict[str, Any]:
+        """Make `course_lib` importable."""
+        sys.meta_path.insert(0, CourseModules(modules))
+        return {}
+
+    def do_reveal(self, definitions: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
+        """Put references into the place of their stand-ins, wherever these were imported to."""
+        for module_name, name, source in definitions:
+            if module_name not in sys.modules:
+                sys.meta_path[0].sources[module_name] += "\n\n" + source  # type: ignore[attr-defined]
+                continue
+            module = sys.modules[module_name]
+            stand_in = vars(module).get(name)
+            exec(compile(source, file_of(module_name), "exec"), vars(module))
+            for other in [self.shell.user_ns, *(vars(m) for n, m in sys.modules.items() if n.startswith(PACKAGE))]:
+                if stand_in is not None and other.get(name) is stand_in:
+                    other[name] = vars(module)[name]
+        return {}
+
+    def do_run(self, source: str) -> dict[str, Any]:
+        """Execute a cell."""
+        printed, complaints = Printed(), Printed()
+        before = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = printed, complaints
+        start = time.process_time()
+        try:
+            result = self.shell.run_cell(source, store_history=False)
+            error = result.error_before_exec or result.error_in_exec
+        finally:
+            sys.stdout, sys.stderr = before
+        return {
+            "printed": printed.text(),
+            "complaints": complaints.text(),
+            "error": None if error is None else [type(error).__name__, first_line(error)],
+            "seconds": time.process_time() - start,
+        }
+
+    def do_find(self, name: str) -> dict[str, Any]:
+        """A bench with the object of this name on it. Earlier benches are cleared away."""
+        bench_module = importlib.import_module(f"{PACKAGE}.checking.bench")
+        if name not in self.shell.user_ns:
+            return {"missing": True}
+        self.benches = [bench_module.Bench(self.shell.user_ns[name])]
+        return {"bench": 0, "kind": self.benches[0].kind().value}
+
+    def do_ask(self, bench: int, operation: str, details: Sequence[Any]) -> dict[str, Any]:
+        bench_module = importlib.import_module(f"{PACKAGE}.checking.bench")
+        try:
+            answer = self.benches[bench].ask(operation, *details)
+        except bench_module.NotAttempted:
+            return {"not attempted": True}
+        except bench_module.NotPossible as reason:
+            return {"not possible": str(reason)}
+        except bench_module.StudentError as error:
+            return {"student error": [error.kind, error.message, error.line, error.line_number]}
+        if isinstance(answer.value, bench_module.Bench):
+            self.benches.append(answer.value)
+            return {"bench": len(self.benches) - 1, "changed": list(answer.changed)}
+        return {"value": answer.value, "changed": list(answer.changed)}
+
+
+def first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else ""
+
+
+def make_object(module: str, name: str, fields: dict[str, Any]) -> Any:
+    """An argument that is a small callable of the course's own: plain data with a class around it."""
+    return getattr(importlib.import_module(module), name)(**fields)
+
+
+def serve(connection: Any, shell: Any) -> None:
+    """Serve one judge over this connection, then end the process without running anything of the student's again."""
+    try:
+        Runner(Channel(connection, objects=make_object), shell).serve()
+    finally:
+        os._exit(0)

@@ -1,0 +1,141 @@
+"""The warm process: it has imported what notebooks import, and forks a runner for each submission in milliseconds.
+
+It is started before anything of the course is read, and reads nothing of it: a fork copies memory. It stays on one
+thread and never runs a backward pass, since a forked child would hang on threads that it does not have.
+
+    python -m inside.warm CONTROL_FD
+
+The judge sends {"do": "fork", …} with the runner's end of a connection, {"do": "interrupt"} and {"do": "kill"};
+back come {"pid": …} and, when a runner has ended, {"ended": pid, "status": …, "peak": bytes}.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+from . import runner, walls
+
+
+def warm_shell() -> Any:
+    """An IPython shell that has everything imported, and has shown a traceback once (the first is slow)."""
+    os.environ.setdefault("MPLBACKEND", "agg")
+    import matplotlib.pyplot as plt
+    import torch
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    torch.set_num_threads(1)
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "NoColor"
+    config.InteractiveShell.xmode = "Minimal"
+    config.InteractiveShell.autocall = 0
+    shell = InteractiveShell.instance(config=config)
+    warnings.filterwarnings("ignore", message=".*non-interactive.*")
+    torch.softmax(torch.ones(2, 3) @ torch.ones(3, 2), dim=-1)
+    plt.close(plt.figure())
+    out = sys.stdout
+    sys.stdout = runner.Printed()
+    shell.run_cell("1 / 0", store_history=False)
+    sys.stdout = out
+    return shell
+
+
+class Warm:
+    """Forks runners on demand, passes interrupts and kills on to them, and tells when one has ended."""
+
+    def __init__(self, control: socket.socket, shell: Any):
+        self.control = control
+        self.shell = shell
+        self.running: dict[int, Path] = {}  # pid -> its scratch folder
+        self.woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+
+    def serve(self) -> None:
+        while True:
+            ready, _, _ = select.select([self.control.fileno(), self.woken], [], [])
+            if self.woken in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self.woken, 4096)
+                self.bury_the_dead()
+            if self.control.fileno() in ready and not self.obey():
+                return
+
+    def obey(self) -> bool:
+        data, fds, _, _ = socket.recv_fds(self.control, 65536, 1)
+        if not data:
+            return False
+        order = json.loads(data)
+        match order["do"]:
+            case "fork":
+                self.fork(fds[0], order)
+            case "interrupt" if order["pid"] in self.running:
+                os.kill(order["pid"], signal.SIGINT)
+            case "kill" if order["pid"] in self.running:
+                os.kill(order["pid"], signal.SIGKILL)
+        return True
+
+    def fork(self, fd: int, order: dict[str, Any]) -> None:
+        scratch = Path(tempfile.mkdtemp(prefix="scratch"))
+        pid = os.fork()
+        if pid == 0:
+            self.become_a_runner(fd, order, scratch)
+        os.close(fd)
+        self.running[pid] = scratch
+        self.tell({"pid": pid})
+
+    def become_a_runner(self, fd: int, order: dict[str, Any], scratch: Path) -> None:
+        """In the child: raise the walls, say which stand, and serve. Never returns."""
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            connection = socket.socket(fileno=fd)
+            limits = walls.Limits(**order["limits"])
+            hidden = [Path(path) for path in order["hidden"]]
+            standing = walls.confine(limits, scratch=scratch, hidden=hidden, keep=[0, 1, 2, fd], walls=order["walls"])
+            runner.Channel(connection).send({"walls": standing})
+            runner.serve(connection, self.shell)
+        finally:
+            os._exit(1)
+
+    def bury_the_dead(self) -> None:
+        while self.running:
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            shutil.rmtree(self.running.pop(pid), ignore_errors=True)
+            self.tell({"ended": pid, "status": status, "peak": usage.ru_maxrss * 1024})
+
+    def tell(self, message: dict[str, Any]) -> None:
+        self.control.send(json.dumps(message).encode())
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    shell = warm_shell()
+    walls.hide_memory()
+    gc.collect()
+    gc.freeze()
+    server = Warm(control, shell)
+    server.tell({"ready": True})
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the terminal is the coordinator's affair
+    server.serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""Messages between the judge and a runner: JSON, and the bytes of tensors behind it. Never pickle.
+
+A message is the length of the JSON, the length of the bytes, the JSON, the bytes. Plain data looks like itself, but for
+
+    {"tuple": [...]}  {"dict": [[key, value], ...]}  {"tensor": [dtype, shape, start]}  {"opaque": "type"}
+    {"slice": [start, stop, step]}  {"ellipsis": []}  {"object": [module, name, {field: value}]}
+
+A runner may say whatever it likes: `decode` believes nothing, takes no objects unless told which, and has caps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+HEADER = struct.Struct("!II")
+DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+        *(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128),
+    )
+}
+DEEPEST = 40
+LONGEST_TEXT = 20_000  # of a string that a runner sends; nobody reads more
+MOST_BYTES = 64 * 2**20  # of a message: no answer to an exercise is nearly as large
+LARGEST_LENGTH = 2**40  # of one axis of a tensor without entries; beyond it torch overflows
+
+ObjectMaker = Callable[[str, str, dict[str, Any]], Any]
+
+
+class WireError(Exception):
+    """The other side is gone, or says something that is not a message."""
+
+
+class Late(WireError):
+    """No message came in time."""
+
+
+# --- values -------------------------------------------------------------------------------------------------------
+
+
+def encode(value: Any) -> bytes:
+    """The message that holds `value`."""
+    blob = bytearray()
+    text = json.dumps(tree_of(value, blob, 0)).encode()
+    return HEADER.pack(len(text), len(blob)) + text + bytes(blob)
+
+
+def tree_of(value: Any, blob: bytearray, depth: int) -> Any:
+    if depth > DEEPEST:
+        raise WireError("The value is nested too deeply.")
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list):
+        return [tree_of(item, blob, depth + 1) for item in value]
+    if isinstance(value, tuple):
+        return {"tuple": [tree_of(item, blob, depth + 1) for item in value]}
+    if isinstance(value, dict):
+        return {"dict": [[str(key), tree_of(item, blob, depth + 1)] for key, item in value.items()]}
+    if isinstance(value, Tensor):
+        return {"tensor": tensor_tree(value, blob)}
+    if isinstance(value, slice):
+        return {"slice": [value.start, value.stop, value.step]}
+    if value is Ellipsis:
+        return {"ellipsis": []}
+    if type(value).__name__ == "Opaque":
+        return {"opaque": value.type_name}
+    if dataclasses.is_dataclass(value):
+        fields = {f.name: tree_of(getattr(value, f.name), blob, depth + 1) for f in dataclasses.fields(value)}
+        return {"object": [type(value).__module__, type(value).__name__, fields]}
+    return {"opaque": type(value).__name__}
+
+
+def tensor_tree(tensor: Tensor, blob: bytearray) -> list[Any]:
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name not in DTYPES or tensor.layout != torch.strided:
+        raise WireError(f"A tensor of dtype {name} cannot be sent.")
+    start = len(blob)
+    blob += tensor.detach().cpu().resolve_conj().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+    return [name, list(tensor.shape), start]
+
+
+def decode(text: bytes, blob: bytes, objects: ObjectMaker | None = None, opaque: Callable[[str], Any] = str) -> Any:
+    """The value in a message. Raises WireError whatever is wrong with it."""
+    try:
+        return value_of(json.loads(text), blob, objects, opaque, 0)
+    except WireError:
+        raise
+    except Exception as error:  # whatever a hostile message provokes: recursion, overflow, missing entries
+        raise WireError(f"This is not a message ({type(error).__name__}).") from None
+
+
+def value_of(tree: Any, blob: bytes, objects: ObjectMaker | None, opaque: Callable[[str], Any], depth: int) -> Any:
+    def inner(item: Any) -> Any:
+        return value_of(item, blob, objects, opaque, depth + 1)
+
+    if depth > DEEPEST:
+        raise WireError("The value is nested too deeply.")
+    if isinstance(tree, str):
+        return tree if objects else tame(tree)
+    if not isinstance(tree, list | dict):
+        return tree
+    if isinstance(tree, list):
+        return [inner(item) for item in tree]
+    ((kind, content),) = tree.items()
+    match kind:
+        case "tuple":
+            return tuple(inner(item) for item in content)
+        case "dict":
+            return {tame(str(key)): inner(item) for key, item in content}
+        case "tensor":
+            name, shape, start = content
+            return tensor_of(name, shape, start, blob)
+        case "opaque":
+            return opaque(tame(str(content)))
+        case "slice":
+            return slice(*content)
+        case "ellipsis":
+            return Ellipsis
+        case "object" if objects:
+            module, name, fields = content
+            return objects(module, name, {key: inner(item) for key, item in fields.items()})
+    raise WireError(f"There is no {kind!r} in a message.")
+
+
+def tame(text: str) -> str:
+    """A stranger's text: not endless, and writable to a file."""
+    return text[:LONGEST_TEXT].encode("utf-8", "replace").decode()
+
+
+def tensor_of(name: str, shape: list[int], start: int, blob: bytes) -> Tensor:
+    dtype = DTYPES[name]
+    if not all(type(n) is int and 0 <= n <= LARGEST_LENGTH for n in [*shape, start]):
+        raise WireError("A tensor of this shape cannot be.")
+    count = math.prod(shape)
+    end = start + count * dtype.itemsize
+    if end > len(blob):
+        raise WireError("A tensor has fewer bytes than its shape says.")
+    if count == 0:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(bytearray(blob[start:end]), dtype=dtype).reshape(shape)
+
+
+# --- the channel --------------------------------------------------------------------------------------------------
+
+
+class Channel:
+    """One end of a connection that carries messages."""
+
+    def __init__(
+        self, connection: socket.socket, objects: ObjectMaker | None = None, opaque: Callable[[str], Any] = str
+    ):
+        self.connection = connection
+        self.objects = objects
+        self.opaque = opaque
+
+    def send(self, value: Any, seconds: float | None = None) -> None:
+        self.connection.settimeout(seconds)
+        try:
+            self.connection.sendall(encode(value))
+        except TimeoutError:
+            raise Late("The other side does not listen.") from None
+        except OSError as error:
+            raise WireError(f"The other side is gone ({error}).") from None
+
+    def receive(self, seconds: float | None = None) -> Any:
+        """The next message. `Late` after so many seconds, also if it trickles in byte by byte."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        text_length, blob_length = HEADER.unpack(self._read(HEADER.size, deadline))
+        if self.objects is None and text_length + blob_length > MOST_BYTES:
+            raise WireError("The message is too long.")
+        text = self._read(text_length, deadline)
+        return decode(text, self._read(blob_length, deadline), self.objects, self.opaque)
+
+    def _read(self, count: int, deadline: float | None) -> bytes:
+        data = bytearray()
+        while len(data) < count:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise Late("No answer in time.")
+            self.connection.settimeout(left)
+            try:
+                piece = self.connection.recv(min(count - len(data), 2**20))
+            except TimeoutError:
+                raise Late("No answer in time.") from None
+            except OSError as error:
+                raise WireError(f"The other side is gone ({error}).") from None
+            if not piece:
+                raise WireError("The other side is gone.")
+            data += piece
+        return bytes(data)
+
+    def close(self) -> None:
+        self.connection.close()

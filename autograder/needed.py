@@ -1,0 +1,104 @@
+"""Which of the instructor's cells does a submission need?
+
+A notebook is full of demonstrations: pictures, worked numbers, timings. They use the references and not the answers, so
+a grade does not depend on them, and most of a notebook's time goes into them. Only those are run that make something
+which the student's own cells use, directly or through one another. (Should this ever miss one, a NameError shows it,
+and the judge runs everything.)
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import symtable
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from IPython.core.inputtransformer2 import TransformerManager
+
+REACHES_EVERYTHING = {"globals", "locals", "vars", "exec", "eval", "get_ipython", "__main__", "In", "Out", "_"}
+
+
+@dataclass(frozen=True)
+class Names:
+    """The global names that a cell takes from others, those that it makes, and those whose objects it may change."""
+
+    taken: frozenset[str] = frozenset()
+    made: frozenset[str] = frozenset()
+    changed: frozenset[str] = frozenset()
+    imported: frozenset[str] = frozenset()
+
+
+def needed(cells: Sequence[str], by_student: Sequence[bool]) -> set[int]:
+    """The positions of the cells to run. All of them, if the student's code might reach any name."""
+    parsed = [names_in(source) for source in cells]
+    names = [found or Names() for found in parsed]
+    run = {i for i, own in enumerate(by_student) if own}
+    if any(names[i].taken & REACHES_EVERYTHING for i in run):
+        return set(range(len(cells)))
+    run |= {i for i, found in enumerate(parsed) if found is None}
+    modules = frozenset().union(*(found.imported for found in names))  # torch.manual_seed(0) changes no data of ours
+    makes = [found.made | (found.changed - modules) for found in names]
+    to_serve = list(run)
+    while to_serve:
+        user = to_serve.pop()
+        makers = {i for i in range(user) if i not in run and not makes[i].isdisjoint(names[user].taken)}
+        run |= makers
+        to_serve += makers
+    return run
+
+
+@functools.lru_cache(maxsize=4096)  # the instructor's cells are the same in every submission
+def names_in(source: str) -> Names | None:
+    """What a cell takes and makes; None if it cannot be parsed."""
+    try:
+        source = TransformerManager().transform_cell(source)
+        tree = ast.parse(source)
+        table = symtable.symtable(source, "cell", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    imported = {(a.asname or a.name).partition(".")[0] for a in ast.walk(tree) if isinstance(a, ast.alias)}
+    bound = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    bound |= set(written_by_functions(table))
+    changed = set(changed_by(tree))
+    taken = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()} - bound
+    taken |= set(taken_by_functions(table)) - bound
+    taken |= changed - bound
+    if "__main__" in imported:
+        taken.add("__main__")
+    return Names(frozenset(taken), frozenset(bound), frozenset(changed), frozenset(imported))
+
+
+def taken_by_functions(table: symtable.SymbolTable) -> Iterator[str]:
+    """Global names that functions and classes in a cell read."""
+    for child in table.get_children():
+        yield from (s.get_name() for s in child.get_symbols() if s.is_global() and s.is_referenced())
+        yield from taken_by_functions(child)
+
+
+def written_by_functions(table: symtable.SymbolTable) -> Iterator[str]:
+    """Names that functions declare `global` and assign."""
+    for child in table.get_children():
+        yield from (s.get_name() for s in child.get_symbols() if s.is_declared_global() and s.is_assigned())
+        yield from written_by_functions(child)
+
+
+def changed_by(tree: ast.AST) -> Iterator[str]:
+    """The names of objects that a cell changes by itself: `x[0] = 1`, `x.a = 1`, `x.append(1)` on a line of its own."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            continue  # their names are their own
+        yield from changed_by(node)
+        if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            yield root_of(node)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            if isinstance(node.value.func, ast.Attribute):
+                yield root_of(node.value.func)
+        elif isinstance(node, ast.AugAssign):
+            yield root_of(node.target)
+
+
+def root_of(node: ast.AST) -> str:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""

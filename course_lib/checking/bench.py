@@ -1,0 +1,262 @@
+"""The *bench*: where the student's object lies, and the operations that run beside it.
+
+Everything that has to touch the object happens here: calling it, building it, following gradients through it. What goes
+in and what comes out is plain data, so a bench may as well stand in another process than the checks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import linecache
+import sysconfig
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from .devices import DeviceWatch, tensors_left_behind
+
+COURSE_FOLDER = str(Path(__file__).parent.parent)
+LIBRARY_FOLDERS = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """Stands for a value that is not plain data: only the name of its type is known."""
+
+    type_name: str
+
+
+class StudentError(Exception):
+    """The student's code raised. Carries what a student needs to find the place."""
+
+    def __init__(self, kind: str, message: str, line: str = "", line_number: int | None = None):
+        super().__init__(f"{kind}: {message}" if message else kind)
+        self.kind = kind
+        self.message = message
+        self.line = line
+        self.line_number = line_number
+
+
+class NotAttempted(Exception):
+    """The stub was reached: nothing has been written yet."""
+
+
+class NotPossible(Exception):
+    """What was asked cannot be done with this object. The message is for the student."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The value that came back, and the positions of the arguments that the call has changed."""
+
+    value: Any
+    changed: tuple[int, ...] = ()
+
+
+class Bench:
+    """One object of the student's, in this process."""
+
+    def __init__(self, obj: Any):
+        self.obj = obj
+
+    def ask(self, operation: str, *details: Any) -> Answer:
+        """The answer of one of the operations below; raises StudentError, NotAttempted or NotPossible."""
+        return getattr(self, operation)(*details)
+
+    def kind(self) -> Answer:
+        """What it is: "class", "function" or, if it cannot even be called, the name of its type."""
+        if inspect.isclass(self.obj):
+            return Answer("class")
+        return Answer("function" if callable(self.obj) else type(self.obj).__name__)
+
+    def call(self, args: Sequence[Any]) -> Answer:
+        result, changed = run(self.obj, args)
+        return Answer(plain(result), changed)
+
+    def gradient(self, args: Sequence[Any], wrt: int, at: tuple[Any, ...], output: int) -> Answer:
+        copies = [copy_of(argument) for argument in args]
+        copies[wrt] = copies[wrt].requires_grad_()
+        result, changed = run(self.obj, copies, copy=False)
+        if isinstance(result, tuple | list):
+            result = result[output]
+        if not isinstance(result, Tensor):
+            raise NotPossible(f"A tensor was expected, but a value of type {type(result).__name__} came back.")
+        slope = None
+        if result.requires_grad:
+            try:
+                (slope,) = torch.autograd.grad(result[at].sum(), copies[wrt], allow_unused=True)
+            except RuntimeError as error:  # say a tensor that was changed in place after autograd had saved it
+                reason = str(error).partition(".")[0].partition(":")[0]
+                raise NotPossible(f"The gradient of the result cannot be computed: {reason}.") from None
+        return Answer(torch.zeros_like(copies[wrt]) if slope is None else slope.detach(), changed)
+
+    def effect(self, setting: Any, args: Sequence[Any]) -> Answer:
+        live = setting.make()
+        result, changed = run(self.obj, (*live, *args))
+        return Answer((plain(result), plain(setting.look_at(*live))), changed)
+
+    def build(self, args: Sequence[Any]) -> Answer:
+        """The value is another bench, with the instance on it."""
+        if not inspect.isclass(self.obj):
+            raise NotPossible("A class was expected here, but this is not one. Pass the class itself, without ().")
+        instance, changed = run(self.obj, args)
+        if not isinstance(instance, nn.Module):
+            raise NotPossible("The class does not derive from nn.Module.")
+        return Answer(Bench(instance.eval()), changed)
+
+    # --- of an instance of nn.Module ---
+
+    def shapes(self) -> Answer:
+        return Answer({name: tuple(p.shape) for name, p in self.obj.named_parameters() if p.requires_grad})
+
+    def state(self) -> Answer:
+        return Answer({name: tensor.detach().clone() for name, tensor in self.obj.state_dict().items()})
+
+    def load(self, tensors: Mapping[str, Tensor]) -> Answer:
+        parameters = dict(self.obj.named_parameters())
+        for dtype in {tensor.dtype for tensor in tensors.values()}:
+            self.obj.to(dtype)
+        with torch.no_grad():
+            for name, value in tensors.items():
+                parameters[name].copy_(value)
+        return Answer(None)
+
+    def train(self, mode: bool) -> Answer:
+        self.obj.train(mode)
+        return Answer(None)
+
+    def moves_to_another_device(self, args: Sequence[Any]) -> Answer:
+        with DeviceWatch(tensors_left_behind(self.obj)) as watch:
+            run(self.obj, args)
+        return Answer(not watch.failed)
+
+    def operators(self, args: Sequence[Any]) -> Answer:
+        with OperatorWatch() as watch:
+            run(self.obj, args)
+        return Answer(sorted(watch.names))
+
+    def parameter_gradients(self, args: Sequence[Any]) -> Answer:
+        self.obj.zero_grad()
+        result, changed = run(self.obj, args)
+        first = result[0] if isinstance(result, tuple | list) else result
+        if isinstance(first, Tensor) and first.requires_grad:
+            (first**2).sum().backward()
+        gradients = {
+            name: torch.zeros_like(p) if p.grad is None else p.grad.detach().clone()
+            for name, p in self.obj.named_parameters()
+            if p.requires_grad
+        }
+        return Answer(gradients, changed)
+
+
+class OperatorWatch(TorchFunctionMode):
+    """Notes the names of torch's functions and methods that are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.names.add(getattr(func, "__name__", ""))
+        return func(*args, **(kwargs or {}))
+
+
+def run(function: Any, args: Sequence[Any], copy: bool = True) -> tuple[Any, tuple[int, ...]]:
+    """The result of calling the student's function with copies of `args`, and the positions of those it changed."""
+    copies = [copy_of(argument) for argument in args] if copy else list(args)
+    before = [copy_of(argument) for argument in copies]
+    try:
+        with quiet_and_seeded():
+            result = function(*copies)
+    except (Exception, SystemExit) as error:
+        # The stub raises it without a message; torch's own (an operator that does not exist) carry one.
+        if isinstance(error, NotImplementedError) and not str(error):
+            raise NotAttempted from None
+        raise locate(error) from None
+    pairs = enumerate(zip(before, copies, strict=True))
+    return result, tuple(position for position, (old, new) in pairs if not same_input(old, new))
+
+
+@contextlib.contextmanager
+def quiet_and_seeded() -> Iterator[None]:
+    """Same random numbers for everyone, none taken from the student's own stream; no output.
+
+    Anything on stderr in a graded cell would cost all of its points in nbgrader.
+    """
+    with (
+        warnings.catch_warnings(),
+        torch.random.fork_rng(devices=[]),
+        contextlib.redirect_stderr(io.StringIO()),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        warnings.simplefilter("ignore")
+        torch.default_generator.manual_seed(0)  # torch.manual_seed would cost more than the call it seeds
+        yield
+
+
+def copy_of(value: Any) -> Any:
+    """A deep copy of plain data."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, tuple | list):
+        return type(value)(copy_of(item) for item in value)
+    if isinstance(value, dict):
+        return {key: copy_of(item) for key, item in value.items()}
+    return value
+
+
+def same_input(old: Any, new: Any) -> bool:
+    """Whether an argument is as it was before the call."""
+    if isinstance(old, Tensor):
+        return old.shape == new.shape and torch.equal(torch.nan_to_num(old), torch.nan_to_num(new.detach()))
+    if isinstance(old, tuple | list):
+        return len(old) == len(new) and all(map(same_input, old, new))
+    if isinstance(old, dict):
+        return old.keys() == new.keys() and all(same_input(old[key], new[key]) for key in old)
+    return bool(old == new)
+
+
+def plain(value: Any) -> Any:
+    """`value` as plain data: tensors, numbers, strings and containers of these; anything else becomes Opaque."""
+    if isinstance(value, Tensor):
+        return value.detach().clone().as_subclass(Tensor)
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple):
+        return tuple(plain(item) for item in value)
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    return Opaque(f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins."))
+
+
+def locate(error: BaseException) -> StudentError:
+    """The error with the last line of the student's own code on the way to it."""
+    message = str(error).strip().splitlines()[0] if str(error).strip() else ""
+    kind = type(error).__name__
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if is_students(frame.filename)]
+    if not own:
+        return StudentError(kind, message)
+    last = own[-1]
+    number = last.lineno or 0
+    return StudentError(kind, message, linecache.getline(last.filename, number).strip(), number)
+
+
+def is_students(filename: str) -> bool:
+    """Whether a file is the student's own: a notebook cell or a file outside of the libraries."""
+    return not filename.startswith((COURSE_FOLDER, *LIBRARY_FOLDERS, "<frozen"))
