@@ -549,6 +549,7 @@ def sample(logits: Tensor, temperature: float, u: Tensor) -> Tensor:
         return logits.argmax(dim=-1)
     probabilities = (logits / temperature).softmax(dim=-1)  # (batch, vocab)
     ends = probabilities.cumsum(dim=-1)  # where each token's piece ends
+    ends = ends / ends[:, -1:]  # the last one at exactly 1, whatever rounding did
     passed = ends <= u[:, None]  # pieces that lie wholly before u
     return passed.sum(dim=-1)
     ### END SOLUTION
