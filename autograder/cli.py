@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -280,9 +281,13 @@ def run_feedback(options: argparse.Namespace) -> int:
         ]
         if students:
             with bar(f"feedback on {assignment}", len(students)) as progress:
-                pages += write_feedback(course, assignment, students, lambda _, p=progress: p.advance(p.task_ids[0]))
+                pages += write_feedback(course, assignment, students, partial(one_done, progress))
     out.print(f"{len(pages)} pages in {escape(str(course.root / 'feedback'))}")
     return 0
+
+
+def one_done(progress: Progress, student: str) -> None:
+    progress.advance(progress.task_ids[0])
 
 
 def run_report(options: argparse.Namespace) -> int:

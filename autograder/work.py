@@ -36,7 +36,7 @@ class Task:
     master: str
     digest: str
     patience: Patience = field(default_factory=Patience)
-    limits: Limits = Limits(cpu_seconds=900)  # the judge counts seconds more strictly; this is for what escapes it
+    limits: Limits = field(default_factory=lambda: Limits(cpu_seconds=900))  # each cell has its own, tighter limit
     walls: tuple[str, ...] | None = None  # to use at most these; None: all that there are
 
 
