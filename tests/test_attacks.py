@@ -106,8 +106,6 @@ def test_attack(attack: Attack, port: int):
 OF_THE_SYSTEM = " or ".join(
     ["fork", "thread", "kills", "reads", "searches", "writes", "disk", "memory", "connects", "daemon", "mounts"]
 )
-    "fork or thread or kills or reads or searches or writes or disk or memory or connects or daemon or mounts"
-)
 
 
 @pytest.mark.xdist_group("attacks by a user")
