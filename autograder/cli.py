@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -282,20 +283,25 @@ def bar(what: str, total: int | None) -> Progress:
 
 
 def run_feedback(options: argparse.Namespace) -> int:
+    from autograder.course import CourseError
     from autograder.feedback import write_feedback
 
     course = course_of(options)
-    assignments = [options.assignment] if options.assignment else course.released()
     pages = []
-    for assignment in assignments:
-        students = options.students or [
-            s for s in course.students(assignment) if course.autograded(assignment, s).exists()
-        ]
-        if students:
-            with bar(f"feedback on {assignment}", len(students)) as progress:
-                pages += write_feedback(course, assignment, students, lambda _, p=progress: p.advance(p.task_ids[0]))
+    for assignment in [options.assignment] if options.assignment else course.released():
+        graded = [s for s in course.students(assignment) if course.autograded(assignment, s).exists()]
+        chosen = [student for student in graded if not options.students or student in options.students]
+        if chosen:
+            with bar(f"feedback on {assignment}", len(chosen)) as progress:
+                pages += write_feedback(course, assignment, chosen, partial(one_done, progress))
+    if not pages:
+        raise CourseError("Nothing of this has been graded. Run: python -m autograder grade")
     say(f"{len(pages)} pages in {escape(str(course.root / 'feedback'))}")
     return 0
+
+
+def one_done(progress: Progress, student: str) -> None:
+    progress.advance(progress.task_ids[0])
 
 
 def run_report(options: argparse.Namespace) -> int:

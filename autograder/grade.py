@@ -19,6 +19,7 @@ from typing import Protocol, cast
 
 import nbformat
 from nbgrader.api import Gradebook
+from sqlalchemy.exc import SQLAlchemyError
 
 from autograder import book, work
 from autograder.course import Course, CourseError
@@ -91,11 +92,14 @@ def grade(
         left = dict.fromkeys(task.student for task in todo)
         try:
             for result in workers.results(todo):
-                verdict = save(course, gradebook, assignment, result, summary)
+                verdict = save_or_flag(course, gradebook, assignment, result, summary)
                 del left[verdict.student]
                 progress(verdict, len(tasks))
         except KeyboardInterrupt:
             summary.left = list(left)
+        except (SQLAlchemyError, OSError) as error:
+            saved = "What was finished is saved: the same command goes on from there."
+            raise CourseError(f"No more can be saved ({type(error).__name__}: {error}). {saved}") from error
     return summary
 
 
@@ -160,6 +164,18 @@ def last_verdict(course: Course, assignment: str, student: str) -> Verdict | Non
 
 
 # --- results --------------------------------------------------------------------------------------------------------
+
+
+def save_or_flag(course: Course, gradebook: Gradebook, assignment: str, result: Result, summary: Summary) -> Verdict:
+    """Enter a result; should that fail, enter that it did."""
+    try:
+        return save(course, gradebook, assignment, result, summary)
+    except (SQLAlchemyError, OSError, ValueError, KeyError) as error:
+        gradebook.db.rollback()
+        reason = f"The result could not be entered ({type(error).__name__}: {error}): a person has to look."
+        return save(
+            course, gradebook, assignment, Result(replace(result.verdict, status="flagged", reason=reason)), summary
+        )
 
 
 def save(course: Course, gradebook: Gradebook, assignment: str, result: Result, summary: Summary) -> Verdict:

@@ -159,6 +159,13 @@ class Trial:
         if output.error is not None:
             self.last_error[grade_id_of(cell)] = ": ".join(filter(None, output.error))
             self.note_missing_name(output.error[0])
+            self.leave_if_out_of_memory(i, output.error[0])
+
+    def leave_if_out_of_memory(self, i: int, kind: str) -> None:
+        """A process without memory does nothing right any more: what comes next gets a new one."""
+        if kind == "MemoryError" and self.runner is not None:
+            self.fatal.add(i)
+            self.runner.bury()
 
     def note_missing_name(self, kind: str) -> None:
         """A name that is missing may come from a demonstration that was not run."""
@@ -208,6 +215,7 @@ class Trial:
             return failed(exercise, "raised", f"{words} {error}")
         for check in report.checks:
             self.note_missing_name("NameError" if "raised NameError" in check.message else "")
+            self.leave_if_out_of_memory(i, "MemoryError" if "raised MemoryError" in check.message else "")
         return report
 
     def undefined(self, exercise: Exercise) -> Report:

@@ -39,7 +39,7 @@ class Task:
     master: str
     digest: str
     patience: Patience = field(default_factory=Patience)
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = field(default_factory=lambda: Limits(cpu_seconds=900))  # each cell has its own, tighter limit
     walls: tuple[str, ...] | None = None  # to use at most these; None: all that there are
 
 
@@ -61,8 +61,8 @@ def do(task: Task) -> Result:
         judged = judge_behind_walls(task)
     except NotRebuilt as refusal:
         result = Result(replace(verdict, status=refusal.status, reason=refusal.reason))
-    except (Exception, RunnerError, WarmError) as error:
-        reason = f"The grader itself failed on it. {type(error).__name__}: {error}"
+    except (Exception, RunnerError, WarmError) as error:  # one bad submission must not stop the class
+        reason = f"The grader itself failed on it ({type(error).__name__}: {error}): a person has to look."
         result = Result(replace(verdict, status="flagged", reason=reason))
     else:
         done = replace(

@@ -19,6 +19,7 @@ from grading import STEM, Here, autograder, comments, grades, hand_in, solved
 from nbgrader.plugins import BasePlugin
 
 from autograder import book, work
+from autograder import grade as grade_module
 from autograder.course import Course, CourseError
 from autograder.grade import Change, LocalWorkers, grade, last_verdict
 from autograder.release import release
@@ -324,6 +325,22 @@ def test_an_interrupted_run_goes_on_where_it_stopped(again, right):
     summary = grade(again, STEM, workers)
     assert workers.asked == ["dan", "eve", "fay", "gus", "hal"]
     assert summary.unchanged == ["ada", "ben", "cleo"]
+
+
+def test_a_full_disk_is_one_clear_sentence_and_what_was_finished_is_kept(again, right, monkeypatch):
+    write = grade_module.write_verdict
+
+    def full_after_ada(course, verdict):
+        if verdict.student != "ada":
+            raise OSError("No space left on device")
+        return write(course, verdict)
+
+    monkeypatch.setattr(grade_module, "write_verdict", full_after_ada)
+    with pytest.raises(CourseError, match="No space left on device"):
+        grade(again, STEM, Pretending(right), force=True)
+    monkeypatch.undo()
+    shutil.rmtree(again.verdict(STEM, "ada").parent)
+    assert grade(again, STEM, Pretending(right)).left == []
 
 
 def test_two_runs_at_once_are_refused(again, right):

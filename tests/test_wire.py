@@ -122,9 +122,10 @@ def ends():
     theirs.close()
 
 
-def test_a_message_that_is_announced_too_long_is_not_read(ends):
+@pytest.mark.parametrize(("text", "blob"), [(wire.MOST_TEXT + 1, 0), (2, wire.MOST_BYTES + 1)])
+def test_a_message_that_is_announced_too_long_is_not_read(ends, text, blob):
     channel, other = ends
-    other.sendall(HEADER.pack(wire.MOST_BYTES, 1))
+    other.sendall(HEADER.pack(text, blob))
     with pytest.raises(WireError, match="too long"):
         channel.receive(5)
 

@@ -43,6 +43,7 @@ def warm_shell() -> Any:
     config.InteractiveShell.xmode = "Minimal"
     config.InteractiveShell.autocall = 0
     shell = InteractiveShell.instance(config=config)
+    vars(shell)["_showtraceback"] = lambda *_: None  # the judge is told of errors in its own way
     vars(shell)["_tee"] = lambda channel: contextlib.nullcontext()  # else it keeps all that is ever printed
     warnings.filterwarnings("ignore", message=".*non-interactive.*")
     torch.softmax(torch.ones(2, 3) @ torch.ones(3, 2), dim=-1)
