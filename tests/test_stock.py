@@ -151,7 +151,7 @@ def test_formgrader_shows_the_scores_and_its_button_grades(ours, tmp_path):
     hand_in(course, student, solved())
     (tmp_path / "home").mkdir()
     with jupyterlab(course.root, tmp_path / "home") as address, browser_page(str(find_chromium())) as (page, _):
-        page.goto(f"{address}/formgrader/manage_submissions/{STEM}?token={TOKEN}")
+        page.goto(f"{address}/login?token={TOKEN}&next=/formgrader/manage_submissions/{STEM}")
         row = page.locator("tr", has=page.locator(".student-id", has_text=student))
         row.locator(".score", has_text=f"{score:g} / ").wait_for()
         row.locator(".autograde a").click()
