@@ -8,6 +8,7 @@ has a verdict is done, and an interrupted run goes on where it stopped.
 from __future__ import annotations
 
 import contextlib
+import html
 import json
 import multiprocessing
 import signal
@@ -18,13 +19,15 @@ from multiprocessing.connection import Connection, wait
 from typing import Protocol, cast
 
 import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
 from nbgrader.api import Gradebook
 from sqlalchemy.exc import SQLAlchemyError
 
 from autograder import book, work
 from autograder.course import Course, CourseError
 from autograder.hidden import all_hidden
-from autograder.judge import Patience, exercise_of
+from autograder.judge import Patience, error_output, exercise_of
 from autograder.rebuild import submitted_text
 from autograder.verdict import Verdict, read_verdict, write_verdict
 from autograder.warm import Warm
@@ -150,9 +153,8 @@ def handed_in(course: Course, assignment: str, student: str) -> str | None:
 def is_done(course: Course, task: Task) -> bool:
     """Whether there is a verdict on just this, and the judged notebook that belongs to it."""
     verdict = last_verdict(course, task.assignment, task.student)
-    if verdict is None or verdict.digest != task.digest:
-        return False
-    return verdict.status != "graded" or course.autograded(task.assignment, task.student).exists()
+    has_notebook = course.autograded(task.assignment, task.student).exists()
+    return verdict is not None and verdict.digest == task.digest and has_notebook
 
 
 def last_verdict(course: Course, assignment: str, student: str) -> Verdict | None:
@@ -185,18 +187,16 @@ def save(course: Course, gradebook: Gradebook, assignment: str, result: Result, 
     judged = None if result.notebook is None else nbformat.from_dict(json.loads(result.notebook))
     if judged is None:
         verdict = replace(verdict, exercises=without_points(course, assignment))
-        course.autograded(assignment, verdict.student).unlink(missing_ok=True)
-    else:
-        book.save_autograded(course, assignment, verdict.student, judged)
+    book.save_autograded(course, assignment, verdict.student, judged or stand_in(course, verdict))
     odd = book.enter(course, gradebook, assignment, verdict.student, judged)
     verdict = replace(verdict, notes=(*verdict.notes, *odd))
     if verdict.status == "flagged":
         book.flag(gradebook, assignment, verdict.student)
     elif before is not None and before.status == "flagged":
         book.unflag(gradebook, assignment, verdict.student)
+    write_verdict(course, verdict)
     if before is not None:
         summary.changes += changes(before, verdict)
-    write_verdict(course, verdict)
     summary.graded.append(verdict)
     return verdict
 
@@ -206,6 +206,17 @@ def without_points(course: Course, assignment: str) -> tuple[work.ExerciseVerdic
     release = nbformat.read(course.release(assignment), as_version=4)
     names = dict.fromkeys(name for cell in release.cells if (name := exercise_of(cell)) is not None)
     return work.unwritten([(name, all_exercises()[name].max_points, all_hidden()[name].points) for name in names])
+
+
+def stand_in(course: Course, verdict: Verdict) -> NotebookNode:
+    """What formgrader and feedback show of a submission that could not be run: the reason, and where to give points."""
+    notebook = nbformat.read(course.release(verdict.assignment), as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":  # without an output, nbgrader would take a check for passed
+            cell.outputs = [] if exercise_of(cell) is None else [error_output("NotRun", verdict.reason)]
+    words = f"**This is not what was handed in, which could not be run.** {html.escape(verdict.reason)}"
+    notebook.cells.insert(0, new_markdown_cell(words, id="not-run"))
+    return notebook
 
 
 def changes(before: Verdict, after: Verdict) -> list[Change]:

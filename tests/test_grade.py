@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import multiprocessing
 import os
@@ -17,6 +18,7 @@ import nbformat
 import pytest
 from grading import STEM, Here, autograder, comments, grades, hand_in, solved
 from nbgrader.plugins import BasePlugin
+from nbgrader.utils import determine_grade
 
 from autograder import book, work
 from autograder import grade as grade_module
@@ -171,11 +173,19 @@ def test_verdicts_and_judged_notebooks_are_written(graded):
     course, summary = graded
     for verdict in summary.graded:
         assert read_verdict(course.verdict(STEM, verdict.student)) == verdict
-        assert course.autograded(STEM, verdict.student).exists() == (verdict.status == "graded")
+        nbformat.validate(nbformat.read(course.autograded(STEM, verdict.student), as_version=4))
         assert len(verdict.exercises) == 8
         assert verdict.max_points == FULL
-    nbformat.validate(nbformat.read(course.autograded(STEM, "ben"), as_version=4))
     assert (course.autograded(STEM, "ada").parent / "timestamp.txt").read_text() == "2026-09-01 10:00:00 UTC"
+
+
+def test_what_was_not_run_has_a_notebook_that_says_why_and_in_which_no_check_passes(graded):
+    course, _ = graded
+    notebook = nbformat.read(course.autograded(STEM, "eve"), as_version=4)
+    assert html.escape(read_verdict(course.verdict(STEM, "eve")).reason) in notebook.cells[0].source
+    checks = [c for c in notebook.cells if c.cell_type == "code" and c.metadata.get("nbgrader", {}).get("grade")]
+    assert len(checks) == 16
+    assert {determine_grade(cell)[0] for cell in checks} == {0}
 
 
 def test_a_timestamp_that_is_none_is_noted(graded):
