@@ -111,9 +111,12 @@ def positive(text: str) -> int:
 
 
 def course_of(options: argparse.Namespace) -> Course:
-    from autograder.course import Course
+    from autograder.course import Course, CourseError
 
-    return Course(options.course.resolve(), options.db)
+    root = options.course.resolve()
+    if root.exists() and not root.is_dir():
+        raise CourseError(f"--course takes a folder, and {root} is a file.")
+    return Course(root, options.db)
 
 
 # --- release, collect ----------------------------------------------------------------------------------------------
