@@ -270,18 +270,19 @@ def bar(what: str, total: int | None) -> Progress:
 
 
 def run_feedback(options: argparse.Namespace) -> int:
+    from autograder.course import CourseError
     from autograder.feedback import write_feedback
 
     course = course_of(options)
-    assignments = [options.assignment] if options.assignment else course.released()
     pages = []
-    for assignment in assignments:
-        students = options.students or [
-            s for s in course.students(assignment) if course.autograded(assignment, s).exists()
-        ]
-        if students:
-            with bar(f"feedback on {assignment}", len(students)) as progress:
-                pages += write_feedback(course, assignment, students, partial(one_done, progress))
+    for assignment in [options.assignment] if options.assignment else course.released():
+        graded = [s for s in course.students(assignment) if course.autograded(assignment, s).exists()]
+        chosen = [student for student in graded if not options.students or student in options.students]
+        if chosen:
+            with bar(f"feedback on {assignment}", len(chosen)) as progress:
+                pages += write_feedback(course, assignment, chosen, partial(one_done, progress))
+    if not pages:
+        raise CourseError("Nothing of this has been graded. Run: python -m autograder grade")
     out.print(f"{len(pages)} pages in {escape(str(course.root / 'feedback'))}")
     return 0
 
