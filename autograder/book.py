@@ -131,11 +131,14 @@ def submission_time(course: Course, assignment: str, student: str) -> tuple[date
 def enter_grades(notebook: SubmittedNotebook, judged: NotebookNode) -> None:
     """As nbgrader's SaveAutoGrades: the machine's score, "No response.", and whether a person has to look."""
     cells = {c.metadata.nbgrader.grade_id: c for c in judged.cells if "grade_id" in c.metadata.get("nbgrader", {})}
+    known = notebook.notebook
+    # By id: `grade.name` would ask the database for each cell again.
+    names = {cell.id: cell.name for cell in (*known.grade_cells, *known.solution_cells, *known.task_cells)}
     for grade in notebook.grades:
-        grade.auto_score, _ = utils.determine_grade(cells[grade.name])
+        grade.auto_score, _ = utils.determine_grade(cells[names[grade.cell_id]])
         grade.needs_manual_grade = grade.manual_score is not None or grade.auto_score is None
     for comment in notebook.comments:
-        cell = cells[comment.name]
+        cell = cells[names[comment.cell_id]]
         unchanged = cell.metadata.nbgrader.get("checksum") == utils.compute_checksum(cell)
         comment.auto_comment = "No response." if unchanged else None
 
@@ -175,7 +178,7 @@ def save_autograded(course: Course, assignment: str, student: str, judged: Noteb
     path = course.autograded(assignment, student)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".part")
-    draft.write_text(nbformat.writes(judged, version=nbformat.NO_CONVERT) + "\n", encoding="utf-8")
+    draft.write_text(nbformat.v4.writes(judged) + "\n", encoding="utf-8")
     os.replace(draft, path)
     if stamp := timestamp_text(course, assignment, student):
         (path.parent / "timestamp.txt").write_text(stamp, encoding="utf-8")
