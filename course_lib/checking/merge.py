@@ -59,12 +59,48 @@ class Unqualified(ast.NodeTransformer):
 
 @functools.cache
 def tokens_of(program: Callable[..., Any], reference: Callable[..., Any]) -> list[Token]:
-    """The tokens of a function or class, under the reference's name, without decorators, docstrings and annotations."""
+    """The tokens of a function or class, under the reference's name, without decorators, docstrings and annotations.
+
+    A class that derives from the reference takes from it what it does not say itself.
+    """
+    members = members_of(program, reference)
+    if isinstance(program, type) and program.__base__ is reference:
+        own = {name: tokens for name, tokens in members.items() if callable(vars(program).get(name))}
+        members = members_of(reference, reference) | own
+    end = [(tokenize.DEDENT, "")] if isinstance(program, type) else []
+    return [*itertools.chain(*members.values()), *end, (tokenize.ENDMARKER, "")]
+
+
+@functools.cache
+def members_of(program: Callable[..., Any], reference: Callable[..., Any]) -> dict[str, list[Token]]:
+    """The tokens of a class: its first line (under no name), and its methods. A function has itself for a member."""
     module = sys.modules[reference.__module__]
     aliases = {name for name, value in vars(sys.modules[program.__module__]).items() if value is module}
-    definition = Unqualified(aliases).visit(completed(program, reference))
-    assert isinstance(definition, ast.FunctionDef | ast.ClassDef)
+    definition = simplified(definition_of(program), aliases)
     definition.name = reference.__name__
+    if isinstance(definition, ast.FunctionDef):
+        return {definition.name: tokens_in(ast.unparse(definition))}
+    body, definition.body = definition.body, [ast.Pass()]
+    first_line = tokens_in(ast.unparse(definition))[:-3]  # up to the indentation, without `pass` and what ends it
+    members = {getattr(node, "name", ast.unparse(node)): tokens_in_class(ast.unparse(node)) for node in body}
+    return {"": first_line, **members}
+
+
+def tokens_in_class(text: str) -> list[Token]:
+    """The tokens of something that stands in a class, with the indentation that it has there."""
+    return tokens_in("class _:\n" + textwrap.indent(text, "    "))[5:-1]
+
+
+def tokens_in(text: str) -> list[Token]:
+    """The tokens of some lines of code, without the one that marks the end."""
+    tokens = tokenize.generate_tokens(io.StringIO(text + "\n").readline)
+    return [(token.type, token.string) for token in tokens][:-1]
+
+
+def simplified(definition: ast.stmt, aliases: set[str]) -> ast.FunctionDef | ast.ClassDef:
+    """Without decorators, docstrings, annotations, and the name of the reference's module."""
+    definition = Unqualified(aliases).visit(definition)
+    assert isinstance(definition, ast.FunctionDef | ast.ClassDef)
     for node in ast.walk(definition):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             node.decorator_list = []
@@ -74,21 +110,7 @@ def tokens_of(program: Callable[..., Any], reference: Callable[..., Any]) -> lis
             node.returns = None
         if isinstance(node, ast.arg):
             node.annotation = None
-    text = ast.unparse(definition)
-    return [(token.type, token.string) for token in tokenize.generate_tokens(io.StringIO(text).readline)]
-
-
-def completed(program: Callable[..., Any], reference: Callable[..., Any]) -> ast.stmt:
-    """The syntax tree of a program. One that derives from the reference takes from it what it does not say itself."""
-    definition = definition_of(program)
-    if not (isinstance(program, type) and program.__base__ is reference):
-        return definition
-    parent = definition_of(reference)
-    assert isinstance(definition, ast.ClassDef) and isinstance(parent, ast.ClassDef)
-    own = {node.name: node for node in definition.body if isinstance(node, ast.FunctionDef)}
-    parent.body = [own.pop(getattr(node, "name", ""), node) for node in parent.body]
-    parent.body.extend(own.values())
-    return parent
+    return definition
 
 
 def definition_of(program: Callable[..., Any]) -> ast.stmt:
