@@ -14,7 +14,7 @@ PIP_QUIETLY := -m pip --disable-pip-version-check --no-input -qq
 LAB := .venv/lab.ready
 TEST := .venv/test.ready
 
-.PHONY: help lab test lint build bench lock clean broken
+.PHONY: help lab test lint build grade bench lock clean broken
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -38,6 +38,9 @@ lint: $(TEST)  ## check style and types
 
 build: $(LAB)  ## make notebooks/ from solutions/ (CHECK=1: only say whether they are up to date)
 	@$(PY) -m autograder.build $(if $(CHECK),--check)
+
+grade: $(LAB)  ## release the assignments, grade a sample class of 24, write feedback and report
+	@$(PY) -m autograder sample
 
 bench: $(TEST)  ## measure speed
 	@$(PY) -m benchmarks

@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import logging
-import os
 import re
 import sys
 import tempfile
@@ -36,6 +35,7 @@ from nbgrader.apps import NbGraderAPI
 from traitlets.config import Config, PyFileConfigLoader
 
 from autograder.bootstrap import badge_markdown, bootstrap_source, course_settings
+from autograder.course import put_own_commands_on_path
 from autograder.hidden import all_hidden
 from course_lib.exercises import all_exercises
 
@@ -228,11 +228,6 @@ def give_ids(cells: list[NotebookNode]) -> None:
 def nbgrader_config() -> Config:
     """The course's own configuration of nbgrader."""
     return PyFileConfigLoader("nbgrader_config.py", path=str(COURSE)).load_config()
-
-
-def put_own_commands_on_path() -> None:
-    """nbgrader starts `alembic` by its bare name, which is not on the PATH of an environment that is not activated."""
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
 
 def release(solutions: dict[str, str]) -> dict[str, str]:

@@ -11,6 +11,8 @@ gradebook.db                               nbgrader's database (any other by its
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +20,13 @@ from nbgrader.api import Gradebook
 from traitlets.config import Config, PyFileConfigLoader
 
 HERE = Path(__file__).resolve().parent
+
+
+def put_own_commands_on_path() -> None:
+    """nbgrader starts `alembic` by its bare name, which is not on the PATH of an environment that is not activated."""
+    own = str(Path(sys.executable).parent)
+    if own not in os.environ.get("PATH", "").split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join([own, os.environ.get("PATH", "")])
 
 
 class CourseError(Exception):
@@ -49,6 +58,7 @@ class Course:
 
     def gradebook(self) -> Gradebook:
         """nbgrader's gradebook, to be used in a `with` statement."""
+        put_own_commands_on_path()
         return Gradebook(self.db_url, self.course_id)
 
     def source(self, assignment: str) -> Path:

@@ -19,8 +19,9 @@ from autograder.inside.walls import Limits
 from autograder.needed import needed
 from autograder.rebuild import Rebuilt
 from autograder.references import revealed_after, visible_sources
-from autograder.runners import CellOutput, Runner, RunnerError, TimeIsUp, Warm
+from autograder.runners import CellOutput, Runner, RunnerError, TimeIsUp
 from autograder.verdict import ExerciseVerdict
+from autograder.warm import Warm
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.grading import failed, grade, refusal_of_kind
 from course_lib.checking.report import Report
@@ -116,7 +117,7 @@ class Trial:
             self.restarts += 1
             if self.restarts > MOST_RESTARTS:
                 raise RunnerError("It ended its process again and again.")
-        self.runner = runner = self.warm.runner(self.limits)
+        self.runner = runner = Runner(self.warm, self.limits)
         self.judged.walls = runner.walls
         names = [name for cell in self.cells if (name := exercise_of(cell)) is not None]
         runner.request(self.patience.cell, "course", modules=visible_sources(names[0]))
@@ -158,6 +159,13 @@ class Trial:
         if output.error is not None:
             self.last_error[grade_id_of(cell)] = ": ".join(filter(None, output.error))
             self.note_missing_name(output.error[0])
+            self.leave_if_out_of_memory(i, output.error[0])
+
+    def leave_if_out_of_memory(self, i: int, kind: str) -> None:
+        """A process without memory does nothing right any more: what comes next gets a new one."""
+        if kind == "MemoryError" and self.runner is not None:
+            self.fatal.add(i)
+            self.runner.bury()
 
     def note_missing_name(self, kind: str) -> None:
         """A name that is missing may come from a demonstration that was not run."""
@@ -182,8 +190,16 @@ class Trial:
             if grade_id_of(later) == name + HIDDEN:
                 later.outputs = [report_output(concealed)]
         self.judged.exercises.append(self.verdict(exercise, hidden, visible, concealed))
-        if self.runner is not None and self.runner.alive:
+        self.reveal(name)
+
+    def reveal(self, name: str) -> None:
+        """Let later answers use the reference. A runner that does not listen is replaced."""
+        if self.runner is None or not self.runner.alive:
+            return
+        try:
             self.runner.request(self.patience.cell, "reveal", definitions=revealed_after(name))
+        except RunnerError:
+            self.runner.bury()
 
     def report(self, i: int, exercise: Exercise, judge_it: Callable[[Any], Report]) -> Report:
         try:
@@ -199,6 +215,7 @@ class Trial:
             return failed(exercise, "raised", f"{words} {error}")
         for check in report.checks:
             self.note_missing_name("NameError" if "raised NameError" in check.message else "")
+            self.leave_if_out_of_memory(i, "MemoryError" if "raised MemoryError" in check.message else "")
         return report
 
     def undefined(self, exercise: Exercise) -> Report:

@@ -20,3 +20,14 @@ c.ExecutePreprocessor.error_on_timeout = {
     "evalue": "This cell did not finish within 10 minutes.",
     "traceback": ["This cell did not finish within 10 minutes."],
 }
+
+# Feedback pages that can be read without a network, and in which nothing of a student's runs.
+c.GenerateFeedback.exporter_class = "autograder.feedback.FeedbackExporter"
+
+# nbgrader autograde, and formgrader's button: the judge behind walls instead of a kernel. Take these lines out, and
+# nbgrader executes the notebooks itself: the same scores for honest work, but slower, and every submission is trusted.
+c.Autograde.autograde_preprocessors = [
+    "autograder.nbgrader_judge.Judge",
+    "nbgrader.preprocessors.SaveAutoGrades",
+    "nbgrader.preprocessors.AssignLatePenalties",
+]

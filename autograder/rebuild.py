@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import nbformat
@@ -92,10 +93,16 @@ def set_points(details: NotebookNode, source: SourceCell) -> None:
         details.points = points
 
 
+def submitted_text(path: Path) -> str:
+    """The text of a file that was handed in, whatever its bytes are, and no more of it than `rebuild` would read."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        return file.read(MOST_CHARACTERS + 1)
+
+
 def rebuild(master: NotebookNode, submitted: str) -> Rebuilt:
     """The instructor's notebook with the student's answers and extra cells.
 
-    master: see `master_notebook`. submitted: the text of the file that was handed in.
+    master: see `master_notebook`. submitted: the text of the file that was handed in, see `submitted_text`.
     Raises: NotRebuilt.
     """
     notes = Notes()
@@ -151,8 +158,8 @@ class Cell:
 def submitted_cells(submitted: str, notes: Notes) -> list[Cell]:
     """The cells of the file, or NotRebuilt with the reason why there are none."""
     if len(submitted) > MOST_CHARACTERS:
-        size = f"{len(submitted) / 1e6:.0f} million characters"
-        raise NotRebuilt("flagged", f"The file is too large to be read ({size}). Clear its outputs and grade again.")
+        limit = f"more than {MOST_CHARACTERS / 1e6:.0f} million characters"
+        raise NotRebuilt("flagged", f"The file is too large to be read ({limit}). Clear its outputs and grade again.")
     cells = notebook_data(submitted).get("cells")
     if not isinstance(cells, list):
         raise NotRebuilt("zeroed", "The file is JSON, but it has no list of cells: it is not a notebook.")
@@ -222,7 +229,12 @@ def as_text(value: Any) -> str:
 
 def brief(value: Any) -> str:
     """A value out of the file, for a sentence. What is nested may be nested too deeply to be printed."""
-    return str(value)[:40] if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+    return printable(str(value)[:40]) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+
+
+def printable(text: str) -> str:
+    """A text that can be shown: no line ends, no control characters, no halves of characters."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def pictures(attachments: Any) -> dict[str, dict[str, str]]:
@@ -230,7 +242,7 @@ def pictures(attachments: Any) -> dict[str, dict[str, str]]:
     kept: dict[str, dict[str, str]] = {}
     for name, bundle in as_dict(attachments).items():
         for kind, data in as_dict(bundle).items():
-            if kind in PICTURE_TYPES and isinstance(data, str) and BASE64.fullmatch(data):
+            if name.isprintable() and kind in PICTURE_TYPES and isinstance(data, str) and BASE64.fullmatch(data):
                 kept[name] = {kind: data}
     return kept
 
@@ -423,17 +435,22 @@ class Match:
             self.nothing_recognised()
         for answer in missing:
             owner = self.owner_of(answer)
-            check = self.cells[self.check_of(answer)] if answer.index + 1 in self.cell_at else None
             if owner is not None:
                 self.elsewhere[answer.index] = owner
                 other = self.places[self.place_of[owner]].grade_id
                 self.notes.add(f"The answer {answer.grade_id} stands in the cell {other}.")
-            elif not has_grade_ids or (check and not check.grade_id):
+            elif not has_grade_ids or self.may_have_lost_its_id(answer):
                 self.give_up(answer, "the notebook has lost its metadata, and no cell is certain to be this answer")
             elif any(self.cells[number].kind == answer.kind for number in self.gap_around(answer)[1]):
                 self.give_up(answer, "its cell is gone, and of several new cells none is certain to take its place")
             else:
                 self.notes.add(f"The cell {answer.grade_id} was deleted. It counts as not attempted.")
+
+    def may_have_lost_its_id(self, answer: Place) -> bool:
+        """Did other cells lose their grade ids: the check right after it, or any, with a cell left that might be it?"""
+        lost = {i for i, number in self.cell_at.items() if self.places[i].grade_id and not self.cells[number].grade_id}
+        loose = [self.cells[number] for number in self.loose()]
+        return answer.index + 1 in lost or bool(lost and any(c.plain and c.kind == answer.kind for c in loose))
 
     def owner_of(self, answer: Place) -> int | None:
         """The cell of an earlier answer that holds this one too: two cells were merged."""

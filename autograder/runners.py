@@ -6,25 +6,17 @@ here as an answer in plain data, or as one of the exceptions of `course_lib.chec
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from autograder.inside import walls
+from autograder.inside.walls import Limits
 from autograder.inside.wire import Channel, Late, WireError
+from autograder.warm import Silence, Warm, WarmError
 from course_lib.checking.bench import Answer, Bench, NotAttempted, NotPossible, Opaque, StudentError
 
-INSIDE = Path(__file__).resolve().parent / "inside"
-MOUNT = Path("/grader")
-START_SECONDS = 120.0
 GRACE_SECONDS = 2.0  # between an interrupt and the end
 ENDS_AT_ONCE = 5.0
 
@@ -34,14 +26,6 @@ class RunnerError(BaseException):
 
     Not an `Exception`: it has to pass through properties, which take those for a fault of the answer.
     """
-
-
-class WarmError(BaseException):
-    """The warm process itself is lost: no fault of the submission at hand, as far as is known."""
-
-
-class Silence(WarmError):
-    """Nothing was heard from the warm process in time."""
 
 
 class TimeIsUp(RunnerError):
@@ -62,89 +46,12 @@ class CellOutput:
     seconds: float
 
 
-class Warm:
-    """A warm process behind the walls that this machine has."""
-
-    def __init__(self, use: Sequence[str] | None = None):
-        self.walls = [wall.name for wall in walls.probe() if wall.works and (use is None or wall.name in use)]
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-s", "-m", "inside.warm", str(theirs.fileno())]
-        environment = {"PYTHONPATH": str(INSIDE.parent)}
-        if walls.NAMESPACES in self.walls:
-            environment = {"PYTHONPATH": str(MOUNT)}
-            command = walls.wrapped(
-                command, mounts={MOUNT / "inside": INSIDE}, hidden=hidden_folders(), environment=environment
-            )
-        self.control = ours
-        self.process = subprocess.Popen(
-            command,
-            pass_fds=[theirs.fileno()],
-            env=walls.clean_environment() | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        theirs.close()
-        self.ready = False
-
-    def hear(self, seconds: float) -> dict[str, Any]:
-        """The next thing that the warm process says."""
-        self.control.settimeout(seconds)
-        try:
-            data = self.control.recv(65536)
-        except TimeoutError:
-            raise Silence("The warm process does not answer.") from None
-        except OSError as error:
-            raise WarmError(f"The warm process is gone ({error}).") from None
-        if not data:
-            said = self.process.stderr.read().decode(errors="replace")[-2000:] if self.process.stderr else ""
-            raise WarmError(f"The warm process has ended.\n{said}")
-        return json.loads(data)
-
-    def tell(self, order: dict[str, Any], fd: int | None = None) -> None:
-        try:
-            socket.send_fds(self.control, [json.dumps(order).encode()], [] if fd is None else [fd])
-        except OSError as error:
-            raise WarmError(f"The warm process is gone ({error}).") from None
-
-    def wait_until_ready(self) -> None:
-        if not self.ready:
-            self.hear(START_SECONDS)
-            self.ready = True
-
-    def runner(self, limits: walls.Limits) -> Runner:
-        """A new runner, with its walls up."""
-        self.wait_until_ready()
-        ours, theirs = socket.socketpair()
-        self.tell({"do": "fork", "limits": asdict(limits), "walls": self.walls}, theirs.fileno())
-        theirs.close()
-        return Runner(self, int(self.hear(ENDS_AT_ONCE)["pid"]), ours)
-
-    def close(self) -> None:
-        self.control.close()
-        self.process.kill()
-        self.process.wait()
-        if self.process.stderr:
-            self.process.stderr.close()
-
-
-def hidden_folders() -> list[Path]:
-    """Where a course that is installed among the packages would show."""
-    import autograder
-    import course_lib
-
-    places = [Path(path) for package in (autograder, course_lib) for path in package.__path__]
-    shown = walls.interpreter_folders()
-    return [place for place in places if any(place.is_relative_to(folder) for folder in shown)]
-
-
 class Runner:
     """One process with one submission in it."""
 
-    def __init__(self, warm: Warm, pid: int, connection: socket.socket):
+    def __init__(self, warm: Warm, limits: Limits):
         self.warm = warm
-        self.pid = pid
+        self.pid, connection = warm.fork(limits)
         self.channel = Channel(connection, opaque=Opaque)
         self.alive = True
         self.how_it_ended = ""
@@ -154,7 +61,7 @@ class Runner:
             self.walls = tuple(self.channel.receive(ENDS_AT_ONCE * 2)["walls"])
         except (WireError, KeyError, TypeError):
             self.bury()
-            raise RunnerError(f"The walls could not be raised: the runner {self.how_it_ended}.") from None
+            raise WarmError(f"The walls could not be raised: the runner {self.how_it_ended}.") from None
 
     def __enter__(self) -> Runner:
         return self
@@ -162,8 +69,8 @@ class Runner:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def request(self, seconds: float, do: str, **details: Any) -> dict[str, Any]:
-        """The reply to a request. Raises TimeIsUp or RunnerError."""
+    def request(self, seconds: float, do: str, *, limit: float = 0.0, **details: Any) -> dict[str, Any]:
+        """The reply to a request within `seconds`, the rest of a limit. Raises TimeIsUp or RunnerError."""
         if not self.alive:
             raise RunnerError(f"The student's process {self.how_it_ended}.")
         try:
@@ -171,10 +78,10 @@ class Runner:
             reply = self.channel.receive(seconds)
         except Late:
             self.stop_what_it_does()
-            raise TimeIsUp(f"It did not finish within {seconds:g} seconds.", self.alive) from None
-        except WireError as error:
+            raise TimeIsUp(f"It did not finish within {limit or seconds:g} seconds.", self.alive) from None
+        except WireError:
             self.bury()
-            raise RunnerError(f"The student's process {self.how_it_ended} ({error})") from None
+            raise RunnerError(f"The student's process {self.how_it_ended}.") from None
         if not isinstance(reply, dict):
             return {"broken": "The answer makes no sense."}
         return reply
@@ -246,7 +153,9 @@ class RemoteBench(Bench):
 
     def ask(self, operation: str, *details: Any) -> Answer:
         left = max(0.1, self.deadline - time.monotonic())
-        reply = self.runner.request(left, "ask", bench=self.number, operation=operation, details=details)
+        reply = self.runner.request(
+            left, "ask", limit=self.seconds, bench=self.number, operation=operation, details=details
+        )
         if "not attempted" in reply:
             raise NotAttempted
         if "not possible" in reply:

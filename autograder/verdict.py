@@ -61,7 +61,8 @@ def write_verdict(course: Course, verdict: Verdict) -> Path:
     path = course.verdict(verdict.assignment, verdict.student)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".part")
-    draft.write_text(json.dumps(asdict(verdict), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(asdict(verdict), indent=1, ensure_ascii=False)
+    draft.write_text(text + "\n", encoding="utf-8", errors="replace")
     os.replace(draft, path)
     return path
 

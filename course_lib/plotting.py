@@ -76,7 +76,7 @@ def write_numbers(ax: Any, values: Any, low: float, high: float, diverging: bool
     for i, row in enumerate(values):
         for j, value in enumerate(row):
             share = (value - low) / (high - low) if high > low else 0.5
-            dark = abs(share - 0.5) > 0.35 if diverging else share < 0.5
+            dark = abs(share - 0.5) > 0.3 if diverging else share < 0.5
             text = f"{value:.0f}" if float(value).is_integer() else f"{value:.2f}"
             ax.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if dark else "black")
 

@@ -65,7 +65,7 @@ def smoothed_loss(logits: Tensor, targets: Tensor, pad_id: int, epsilon: float) 
 def warmup_rate(step: int, d_model: int, warmup: int) -> float:
     """The paper's learning rate: d_model^-½ · min(step^-½, step · warmup^-1½). Steps are counted from 1.
 
-    It rises in a straight line for `warmup` steps and falls with the root of the step after that.
+    It rises in a straight line for `warmup` steps and falls as one over the root of the step after that.
     """
     rising = step * warmup**-1.5
     falling = step**-0.5

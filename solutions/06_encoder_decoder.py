@@ -120,7 +120,7 @@ ax.text(right - 2.1, 1.72, "N × decoder layer", fontsize=9, color=COLOURS[0])
 # the memory
 arrow(ax, (left, 5.75), (left, 6.9), (4.9, 6.9), (4.9, 4.7), (right - 1.3, 4.7))
 ax.text(left + 0.1, 7.05, "memory (B, S, d)", fontsize=8, color=COLOURS[0])
-ax.text(5.0, 4.85, "K, V", fontsize=8, color=COLOURS[0])
+ax.text(5.45, 4.83, "K, V", fontsize=8, color=COLOURS[0])
 ax.text(right - 0.25, 4.3, "Q", fontsize=8, va="center", color=COLOURS[0])
 ax.set(xlim=(-0.2, 10), ylim=(-0.4, 10.1), title="The Transformer, post-norm as in the paper")
 ax.axis("off")
@@ -129,7 +129,7 @@ plt.show()
 # %% [markdown]
 # Follow three things with your finger.
 #
-# 1. **The height.** A layer takes $(B, n, d)$ and gives $(B, n, d)$. That is why layers can be stacked at all, and why
+# 1. **The shape.** A layer takes $(B, n, d)$ and gives $(B, n, d)$. That is why layers can be stacked at all, and why
 #    $x$ can be added to what a sub-layer makes of it.
 # 2. **The one bridge.** Source and target meet in one place only, the cross-attention. What crosses is what the *last*
 #    encoder layer gives, and every decoder layer gets the same.
@@ -233,8 +233,8 @@ class EncoderLayer(nn.Module):
 check(EncoderLayer)
 
 # %% [markdown]
-# What has the layer built? Ask the gradient: does the result at position $i$ depend on the input at position $j$? Six
-# positions, of which the last two are padding. One layer, once without and once with the mask:
+# What does the layer let through? Ask the gradient: does the result at position $i$ depend on the input at position
+# $j$? (1 is yes.) Six positions, of which the last two are padding. One layer, once without and once with the mask:
 
 
 # %%
@@ -260,11 +260,11 @@ for ax, mask, title in ((axes[0], None, "no mask"), (axes[1], real, "positions 4
 plt.show()
 
 # %% [markdown]
-# Right: nobody looks at the padding. The two ones at the lower right are the residual path: even a padded position
-# keeps itself. Its result is rubbish, but no real position sees it, in this layer or in any later one.
+# In the right picture nobody looks at the padding. The two ones at the lower right are the residual path: even a
+# padded position keeps itself. Its result means nothing, but no real position sees it, in this layer or in a later one.
 #
 # An encoder layer needs no causal mask. It does need the padding mask. "Attention is global here, so the mask is None"
-# is right for one sentence and wrong for a batch.
+# is right for one sentence alone and wrong for a batch with padding.
 #
 # ### A layer by another name
 #
@@ -368,9 +368,8 @@ except Exception as error:
     print(f"2 sentences of 4 tokens: {type(error).__name__}: {error}")
 
 x = torch.randn(4, 4, 16)
-print("4 sentences of 4 tokens: no complaint")
 weights = layer.attention(x, x, x, hidden)[1]
-print("weights of sentence 0:")
+print("4 sentences of 4 tokens: no complaint. The weights of sentence 0:")
 print(weights[0].detach().numpy().round(2))
 
 # %% [markdown]
@@ -411,8 +410,14 @@ class Repaired(nn.Module):
 check("EncoderLayer", Repaired, practice=True)
 
 # %% [markdown]
-# **Bug 4** came in with the repair. Can you find the line? A public encoder has it too: its feed-forward result is
-# dropped, its attention result is not. In evaluation both are the same, so no test that calls `.eval()` can see it.
+# **Bug 4** came in with the repair, and the check names it. Which one line would you change to mend it? A public
+# encoder has this bug too. In evaluation dropout does nothing, so no test that calls `.eval()` can see it.
+#
+# <details><summary>Answer</summary>
+#
+# The last line of `attend`: it should return `self.dropout(self.attention(x, x, x, attn_mask=mask)[0])`.
+#
+# </details>
 #
 # ### Four ways to lose x
 #
@@ -442,7 +447,7 @@ for name, path in slips.items():
 # two lose its mean and its size. In a deep stack this is what the gradient has to travel through, too. The check of
 # your layer asks just this question, under the name "x itself runs past both sub-layers".
 #
-# ### The silent indentation
+# ### Indented once too often
 #
 # One more, from a public encoder. Where is `forward`?
 
@@ -486,7 +491,14 @@ for name, layers in (("[layer] * 6", shared), ("six calls of EncoderLayer", sepa
 # `[layer] * 6` is a list of six names for one object. The model runs, with a sixth of its parameters. (Some models
 # share their layers on purpose, to be small. Then it should be on purpose.) A plain Python list of six layers fails
 # the other way round: torch does not look into it, and no optimiser ever sees the weights.
-#
+
+# %%
+for name, layers in (("ModuleList", separate), ("plain list", list(separate))):
+    model = nn.Module()
+    model.layers = layers
+    print(f"{name}: the model knows of {sum(p.numel() for p in model.parameters()):,d} parameters")
+
+# %% [markdown]
 # ### Layers one after the other, positions all at once
 #
 # Layer 2 needs *all* results of layer 1, since each of its positions looks at all the others. So layers are
@@ -514,11 +526,16 @@ print("seven positions, one by one in any order: the same as all at once")
 # ### One more norm
 #
 # In post-norm mode each layer ends with a norm. In pre-norm mode nothing ever normalises the sum that runs past the
-# sub-layers; every layer adds to it. Twelve fresh layers of each kind:
+# sub-layers; every layer adds to it. Twelve pre-norm layers, fresh and with the weights of the feed-forward networks
+# doubled (to see what larger weights do), and twelve post-norm layers:
 
 # %%
-fig, ax = plt.subplots(figsize=(6, 3))
-for norm_first, style in ((True, "o-"), (False, "s--")):
+fig, ax = plt.subplots(figsize=(6.5, 3))
+for name, norm_first, factor, style in (
+    ("pre-norm, weights doubled", True, 2, "^:"),
+    ("pre-norm, fresh", True, 1, "o-"),
+    ("post-norm, weights doubled", False, 2, "s--"),
+):
     torch.manual_seed(4)
     stack = reference.Encoder(64, 4, 256, num_layers=12, norm_first=norm_first).eval()
     h = torch.randn(2, 10, 64)
@@ -526,12 +543,12 @@ for norm_first, style in ((True, "o-"), (False, "s--")):
     with torch.no_grad():
         for layer in stack.layers:
             for parameter in layer.feed_forward.parameters():
-                parameter.mul_(2)  # as after some training
+                parameter.mul_(factor)
             h = layer(h)
             sizes.append(h.pow(2).mean().sqrt().item())
-    ax.plot(range(13), sizes, style, label="pre-norm" if norm_first else "post-norm", markersize=4)
+    ax.plot(range(13), sizes, style, label=name, markersize=4)
 ax.set(title="Typical size of a feature after each layer", xlabel="layer", ylabel="root mean square", ylim=(0, None))
-ax.legend()
+ax.legend(frameon=False, fontsize=8)
 plt.show()
 
 # %% [markdown]
@@ -659,8 +676,8 @@ for name, inputs in (("targets ask the source", (h, memory, memory)), ("the sour
 
 # %% [markdown]
 # What do such weights look like when they have learned something? The course brings a small translator along, which
-# *you* will train two notebooks from here. Its decoder has read "le chat" and so on; for each French word we draw
-# where its last layer looked in the English sentence while *writing* that word (mean over the heads).
+# *you* will train two notebooks from here. For each French word we draw where its last decoder layer looked in the
+# English sentence while *writing* that word (mean over the heads). At that moment it had read the words before it.
 
 # %%
 model = load_translator()
@@ -686,7 +703,7 @@ plt.show()
 # %% [markdown]
 # One row for each target word, one column for each source word; the shade is the weight, and a row's result is the
 # weighted sum of the source positions. The bright squares leave the diagonal where French puts the adjective behind
-# its noun. Nobody told the model about alignment.
+# its noun ("black dog", "chien noir"). Nobody told the model which word belongs to which.
 #
 # One detail that is often done wrong: **no norm of the decoder touches the memory.** In pre-norm mode `norm_2` is for
 # the targets who ask. The memory was normalised at the end of the encoder.
@@ -764,8 +781,8 @@ for ax, wrt, title, name in (
 plt.show()
 
 # %% [markdown]
-# Left a triangle: no target sees a later one. Right all rows are alike: the *first* target may see the *last* source
-# word. The source is known from the beginning, and a causal mask has no business there.
+# Left a triangle: no target sees a later one. Right all rows are alike: the *first* target may see the *last* real
+# source word. The source is known from the beginning, and a causal mask has no business there.
 #
 # > **Arguments that do nothing.** A public decoder layer takes `cache=None` and uses it nowhere. You pass a cache, no
 # > error comes, and nothing is faster. A quick test for any argument: change it, and see whether the result changes.
@@ -799,8 +816,8 @@ for name, result in changed.items():
 # ## 6 · The decoder
 #
 # The decoder's stack is the encoder's with two arguments more. Every layer gets the same memory, and the memory is
-# what the *last* encoder layer gave. Not layer 1 for layer 1 and layer 2 for layer 2: that is another model (it has
-# been tried), and in the figure above it would need $N$ bridges. A sketch of both, with numbers:
+# what the *last* encoder layer gave. Not layer 1 for layer 1 and layer 2 for layer 2: that is another model, and in the
+# first figure it would need $N$ bridges. Do the two really differ? With the same weights in both:
 
 # %%
 torch.manual_seed(8)
@@ -863,7 +880,7 @@ class Decoder(nn.Module):
 check(Decoder)
 
 # %% [markdown]
-# Now both stacks together, from ids to numbers. Target ids go through a table and positions of their own, exactly as
+# Now both stacks together, from ids to vectors. Target ids go through a table and positions of their own, exactly as
 # the source does. What is missing for a whole Transformer is the output layer and a model that builds the three
 # masks by itself: the next notebook.
 
@@ -886,8 +903,9 @@ for name in ("source_ids", "memory", "target_ids", "x", "mask", "memory_mask", "
     print(f"{name:14s}{tuple(globals()[name].shape)}")
 
 # %% [markdown]
-# And the picture that says whether it is right. The gradient of each target position of the first sentence, with
-# respect to every target and every source position, through three layers and both stacks. Both axes in one map:
+# And the picture that says whether it is right: does the result at each target position depend on each source
+# position (s0 to s5) and on each target position (t0 to t4)? One map for each sentence, through three layers of both
+# stacks:
 
 # %%
 embedded = source_side.positions(source_side.embedding(source_ids)).detach().requires_grad_()

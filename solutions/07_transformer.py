@@ -36,8 +36,8 @@ from course_lib.plotting import COLOURS, show_matrix, use_course_style
 from course_lib.positions import PositionalEncoding
 from course_lib.sublayers import TokenEmbedding
 
-use_course_style()
 torch.manual_seed(0)
+use_course_style()
 
 # %% [markdown]
 # ## What makes it a Transformer
@@ -68,7 +68,8 @@ print("only the diagonal may:    ", who_moves(torch.eye(4, dtype=torch.bool)))
 
 # %% [markdown]
 # This layer (self-attention, norm, feed-forward network four times as wide as the model, norm, with a residual path
-# around each half) is the *Transformer block* from which everything is stacked. The whole machine has two stacks:
+# around each half) is the *Transformer block* from which everything is stacked. The whole machine has two stacks. You
+# know the picture from notebook 06. This one leaves out residual paths and norms, and shows where the masks go:
 
 # %% figure
 figure, ax = plt.subplots(figsize=(8.6, 6.2))
@@ -107,7 +108,7 @@ ax.text(right + width + 0.36, 4.3, "N layers", rotation=90, ha="center", va="cen
 arrow((left + width / 2, 4.9), (left + width / 2, 5.35))
 ax.text(left + width / 2, 5.42, "memory (batch, source, d_model)", ha="center", fontsize=9)
 arrow((left + width / 2 + 1.45, 5.3), (right - 0.05, 4.35), connectionstyle="arc3,rad=0.15")
-ax.text(5.0, 5.2, "keys and values", ha="center", fontsize=8)
+ax.text(4.95, 5.0, "keys and values", ha="center", fontsize=8)
 ax.text(4.75, 3.35, "source mask", ha="center", va="center", fontsize=9, color=COLOURS[7])
 arrow((4.2, 3.35), (left + width + 0.06, 3.35), color="#777777")
 arrow((5.0, 3.55), (right - 0.05, 4.15), color="#777777")
@@ -125,7 +126,7 @@ plt.show()
 # Read it once with a sentence in mind. *The cat is on the mat* becomes six ids, six vectors, six vectors with
 # positions. The encoder's layers work **one after the other**, since each needs the result of the one before; but
 # inside a layer all six positions are worked on **at once**. Out comes the *memory*: six vectors. The decoder has
-# been given *Le chat est sur le*, and its cross-attention asks the memory:
+# been given a start symbol and *le chat est sur le*, and its cross-attention asks the memory:
 #
 # $$\text{Attention}(Q_{\text{decoder}}, K_{\text{encoder}}, V_{\text{encoder}})
 #   = \text{softmax}\!\left(\frac{Q_{\text{decoder}} K_{\text{encoder}}^\top}{\sqrt{d_k}}\right) V_{\text{encoder}}$$
@@ -150,18 +151,22 @@ plt.show()
 
 # %%
 sources = ["the cat is on the mat".split(), "the cat sleeps".split()]
-targets = ["<bos> le chat est sur le".split(), "<bos> le chat".split()]
+targets = ["<bos> le chat est sur le".split(), "<bos> le chat".split()]  # what the decoder is given
+followers = ["le chat est sur le tapis".split(), "le chat dort".split()]  # at each place, the word that follows
 
 
-def to_ids(sentences):
-    """Number the words (0 is padding), and pad to the longest sentence."""
-    words = ["<pad>", *dict.fromkeys(word for sentence in sentences for word in sentence)]
+def vocabulary(sentences):
+    return ["<pad>", *dict.fromkeys(word for sentence in sentences for word in sentence)]
+
+
+def to_ids(sentences, words):
+    """The number of each word (0 is padding), padded to the longest sentence."""
     longest = max(map(len, sentences))
-    return torch.tensor([[words.index(w) for w in s] + [0] * (longest - len(s)) for s in sentences]), words
+    return torch.tensor([[words.index(w) for w in s] + [0] * (longest - len(s)) for s in sentences])
 
 
-src_ids, src_words = to_ids(sources)
-tgt_ids, tgt_words = to_ids(targets)
+src_words, tgt_words = vocabulary(sources), vocabulary(targets + followers)
+src_ids, tgt_ids = to_ids(sources, src_words), to_ids(targets, tgt_words)
 print("src_ids =", src_ids.tolist())
 print("tgt_ids =", tgt_ids.tolist())
 
@@ -203,7 +208,8 @@ plt.show()
 # $$\text{memory} = \text{Encoder}(\text{dropout}(E_s + P),\ M_s) \qquad
 #   \text{logits} = W_{\text{out}}\, \text{Decoder}(\text{dropout}(E_t + P),\ \text{memory},\ M_t,\ M_s)$$
 #
-# Two things to keep in mind. Padding may stand anywhere in a sentence, not only at its end. And what leaves the model
+# $E_s$ and $E_t$ are the embedded source and target ids, $P$ the position vectors, $M_s$ and $M_t$ the two masks. Two
+# things to keep in mind. Padding may stand anywhere in a sentence, not only at its end. And what leaves the model
 # are *logits*, not probabilities. `hint("Transformer")` helps if you are stuck.
 
 
@@ -332,6 +338,44 @@ plt.show()
 #   decoder loop (notebook 09) applies.
 
 # %% [markdown]
+# **Can it learn at all?** Training is the subject of notebook 08. But two sentences are learned by heart within
+# seconds, and a model that cannot even do this has a part that is not connected. Each position is to give the word
+# that follows.
+
+# %%
+torch.manual_seed(0)
+learner = reference.Transformer(len(src_words), len(tgt_words), d_model=16, num_heads=2, d_ff=32, num_layers=2)
+labels = to_ids(followers, tgt_words)
+optimizer = torch.optim.Adam(learner.parameters(), lr=0.01)
+for _ in range(60):
+    logits = learner(src_ids, tgt_ids)
+    loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=0)  # padding does not count
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+chances = learner(src_ids, tgt_ids).softmax(dim=-1).detach()  # (sentence, target, vocabulary)
+figure, axes = plt.subplots(1, 2, figsize=(9.2, 3.8))
+for ax, number in zip(axes, (0, 1), strict=True):
+    show_matrix(
+        chances[number, : len(targets[number])],
+        f"sentence {number}: {' '.join(sources[number])}",
+        rows="word that is given",
+        columns="word that follows",
+        row_names=targets[number],
+        column_names=tgt_words,
+        limits=(0, 1),
+        ax=ax,
+    )
+plt.suptitle("Probabilities after 60 steps on two sentences")
+plt.show()
+
+# %% [markdown]
+# *tapis* it is. Compare two pairs of rows. In sentence 0, *le* is given twice and followed by two different words: the
+# decoder knows what came before. And after `<bos> le chat` the two sentences go on with *est* and with *dort*, though
+# the decoder has been given the same three words. The difference can only have come from the source.
+
+# %% [markdown]
 # ## One table or three? And how to begin
 #
 # **Weight tying.** The target embedding has a row for each target word. The output layer has a row for each target word
@@ -353,7 +397,7 @@ for tie in (False, True):
 # $\ln V$: for 1000 words $\ln 1000 = 6.91$. Look at the loss of the very first batch. It costs nothing and tells you
 # whether the numbers at the start have a sensible size. Here the matrices start with Xavier's
 # rule (uniform, variance $2 / (\text{inputs} + \text{outputs})$), biases at 0, gains at 1, and the tables as
-# $N(0, 1/d_{model})$, brought to size 1 by the factor $\sqrt{d_{model}}$ when they are looked up.
+# $N(0, 1/d_{\text{model}})$, brought to size 1 by the factor $\sqrt{d_{\text{model}}}$ when they are looked up.
 
 # %%
 torch.manual_seed(0)
@@ -375,6 +419,11 @@ print("every number from N(0, 1): loss {:4.1f}, logits of size {:5.2f}".format(*
 print(f"knowing nothing:          loss {math.log(1000):5.2f}")
 
 # %% [markdown]
+# As built, the loss is close to $\ln 1000$. Tied it is a little higher: rows of length 1 give logits of size 1, as
+# notebook 05 has shown. With $N(0, 1)$ everywhere the model is sure of itself before it has learned anything, and
+# sure of the wrong words.
+
+# %% [markdown]
 # ## How many parameters?
 #
 # A number that everybody quotes and that you can work out. Go through the parts:
@@ -383,7 +432,7 @@ print(f"knowing nothing:          loss {math.log(1000):5.2f}")
 # |---|---|
 # | a table with $R$ rows | $R \cdot d$ |
 # | attention: $W_Q, W_K, W_V, W_O$ with biases | ? |
-# | feed-forward network $d \to d_{ff} \to d$ with biases | ? |
+# | feed-forward network $d \to d_{\text{ff}} \to d$ with biases | ? |
 # | LayerNorm: gain and bias | ? |
 # | encoder layer | attention, network, two norms |
 # | decoder layer | *two* attentions, network, three norms |
@@ -393,8 +442,8 @@ print(f"knowing nothing:          loss {math.log(1000):5.2f}")
 #
 # {{exercise transformer_parameters}}
 #
-# $$N = R\,d + L_{enc}\,(\text{att} + \text{ff} + 2\,\text{norm})
-#   + L_{dec}\,(2\,\text{att} + \text{ff} + 3\,\text{norm}) + \text{extra norms}$$
+# $$N = R\,d + L_{\text{enc}}\,(\text{att} + \text{ff} + 2\,\text{norm})
+#   + L_{\text{dec}}\,(2\,\text{att} + \text{ff} + 3\,\text{norm}) + \text{extra norms}$$
 
 
 # %% exercise transformer_parameters
@@ -427,12 +476,12 @@ check(transformer_parameters)
 # alone, which without anything to cross-attend to has layers like an encoder's, with a causal mask. (It is often said
 # that they "drop encoder and decoder". They drop one of the two.)
 #
-# - **The paper's base model**: 6 + 6 layers, $d = 512$, $d_{ff} = 2048$, one shared table of about 37 000 pieces of
-#   words.
-# - **BERT-large**: 24 layers, 16 heads, $d = 1024$, $d_{ff} = 4096$; tables for 30 522 tokens, 512 learned positions
-#   and 2 segments; one norm behind the tables; and a small *pooler*, one more $d \times d$ map with bias.
-# - **GPT-2 XL**: 48 layers, $d = 1600$, $d_{ff} = 6400$; 50 257 tokens, 1024 learned positions; one norm at the end;
-#   output tied.
+# - **The paper's base model**: 6 + 6 layers, $d = 512$, $d_{\text{ff}} = 2048$, one shared table of about 37 000 pieces
+#   of words.
+# - **BERT-large**: 24 layers, 16 heads, $d = 1024$, $d_{\text{ff}} = 4096$; tables for 30 522 tokens, 512 learned
+#   positions and 2 segments; one norm behind the tables; and a small *pooler*, one more $d \times d$ map with bias.
+# - **GPT-2 XL**: 48 layers, $d = 1600$, $d_{\text{ff}} = 6400$; 50 257 tokens, 1024 learned positions; one norm at the
+#   end; output tied.
 
 # %%
 d = 1024
@@ -452,6 +501,10 @@ torch.manual_seed(0)
 with torch.device("meta"):  # shapes without memory: so even a large model is built at once
     base = reference.Transformer(37_000, 37_000, 512, 8, 2048, 6, norm_first=False, tie_weights=True)
 print(f"\nthe base model, built and counted: {sum(p.numel() for p in base.parameters()):,}")
+
+# %% [markdown]
+# For BERT and GPT-2 the quoted numbers are ours, roughly rounded. For the base model two million are missing. The paper
+# says "about 37 000" and gives no breakdown, so they stay missing. Where are all these parameters?
 
 # %% figure
 shares = {"tables": [], "attention": [], "feed-forward": [], "norms": []}
@@ -478,8 +531,8 @@ ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=4, frameon=Fals
 plt.show()
 
 # %% [markdown]
-# The norms cannot be seen: a few in ten thousand. With $d_{ff} = 4d$ a feed-forward network has $8d^2$ numbers and an
-# attention $4d^2$; so two thirds of a layer without cross-attention are feed-forward network.
+# The norms cannot be seen: a few in ten thousand. With $d_{\text{ff}} = 4d$ a feed-forward network has $8d^2$ numbers
+# and an attention $4d^2$; so two thirds of a layer without cross-attention are feed-forward network.
 #
 # ## The same model, written by somebody else
 #
@@ -487,7 +540,7 @@ plt.show()
 # models that were built at random cannot be compared. But if you copy the weights of one into the other, both must
 # give the same numbers, to the last digits. That is a strong test: nearly every mistake in wiring would show.
 #
-# The weights have other names there, and W_Q, W_K, W_V are packed into one tall matrix:
+# The weights have other names there, and $W_Q, W_K, W_V$ are packed into one tall matrix:
 
 # %%
 with torch.device("meta"):
@@ -496,11 +549,11 @@ with torch.device("meta"):
 print("ours, the decoder layer:")
 for name, tensor in ours.state_dict().items():
     if name.startswith("decoder.layers.0.") and name.endswith(("weight", "gain")):
-        print(f"    {name:45} {tuple(tensor.shape)}")
+        print(f"    {name:48} {tuple(tensor.shape)}")
 print("torch's, the decoder layer:")
 for name, tensor in theirs.state_dict().items():
     if name.startswith("decoder.layers.0.") and name.endswith("weight"):
-        print(f"    {name:45} {tuple(tensor.shape)}")
+        print(f"    {name:48} {tuple(tensor.shape)}")
 
 # %% [markdown]
 # {{exercise torch_state}}
@@ -587,6 +640,8 @@ for norm_first in (False, True):
     print(f"norm_first={norm_first!s:5}  largest difference at real positions: {difference:.1e}")
 
 # %% [markdown]
+# The difference is the rounding of the last digit in double precision. The two are the same function.
+#
 # ## "It runs, so it must be right"
 #
 # Most code comes without a twin to compare with. What people do then is a *smoke test*: feed random numbers of the
@@ -609,13 +664,13 @@ print(tuple(logits.shape))
 # It is (16, 50, 26): as many rows as there are *labels*, not frames. No smoke. And yet:
 #
 # - no lengths and no masks anywhere: padding would be looked at, and each label sees the labels after it;
-# - no positions: the sound could be played backwards;
+# - no positions: played backwards, the sound would give the same logits;
 # - the labels go in as they are, with no start symbol before them: position $t$ sees label $t$, which it is to predict;
 # - 26 ids for 26 letters leave none for start, end and padding;
-# - no scaling by $\sqrt{d_{model}}$, and had we drawn lengths with `torch.randint(1, 100, (16,))`, none of them could
-#   have been 100, since the upper end is left out.
+# - no scaling by $\sqrt{d_{\text{model}}}$;
+# - had we drawn lengths with `torch.randint(1, 100, (16,))`, none could have been 100: the upper end is left out.
 #
-# A smoke test proves that the shapes fit. All these mistakes keep the shapes. Properties find them. Here are four that
+# A smoke test proves that the shapes fit. All these mistakes keep the shapes. Properties find them. Here are five that
 # you can ask of any model of this kind:
 #
 # | property | finds |
@@ -624,8 +679,10 @@ print(tuple(logits.shape))
 # | a sentence gives the same alone and in a padded batch | padding that leaks, `batch_first` missing |
 # | random labels cannot be learned: the loss stays at $\ln V$ | labels that were not shifted, leaks of the future |
 # | the loss of the first batch is about $\ln V$ | bad sizes at the start |
+# | two sentences can be learned by heart | parts that are not connected, weights that no optimiser sees |
 #
-# The second one first. Sentence 1 of our batch is *the cat sleeps*, with three places of padding:
+# The last two you have seen above. Now the second one. Sentence 1 of our batch is *the cat sleeps*, with three places
+# of padding:
 
 # %%
 alone = model(src_ids[1:, :3], tgt_ids[1:, :3])
@@ -686,9 +743,8 @@ check(find_the_leak)
 # %% [markdown]
 # Point it at four decoders. All of them run, all of them give logits of the right shape. One is right.
 
+
 # %%
-
-
 class AcceptsAndForgets(reference.Transformer):
     """Has an argument for the mask and never uses it: you meet this in published code."""
 
@@ -731,9 +787,9 @@ plt.suptitle("Yellow: the output depends on this input token. Above the diagonal
 plt.show()
 
 # %% [markdown]
-# **`batch_first` missing.** Torch's own layers want `(time, batch, feature)` unless they are told otherwise. Feed them
-# `(batch, time, feature)` and they run: to them your sentences are time steps. The instrument of the definition
-# again, now between *sentences* instead of positions:
+# **`batch_first` missing.** The silent bug of notebook 06: torch's own layers want `(time, batch, feature)` unless they
+# are told otherwise, and take your sentences for time steps. The same experiment between *sentences* instead of
+# positions needs no look at the code:
 
 # %%
 x = torch.randn(4, 5, 16)  # four sentences of five words
@@ -758,9 +814,8 @@ for batch_first in (True, False):
 # Random labels show it. Nobody can predict them, so no honest loss can go below $\ln V$. Here are 12 equally likely
 # labels: $\ln 12 = 2.485$.
 
+
 # %%
-
-
 def train_on_random_labels(shift, steps=250):
     torch.manual_seed(0)
     small = reference.Transformer(13, 13, 32, 4, 64, 1, max_len=16)
@@ -789,8 +844,9 @@ plt.show()
 print(f"loss after 250 steps: shifted {shifted[-1]:.3f}, not shifted {unshifted[-1]:.4f}, ln 12 = {math.log(12):.3f}")
 
 # %% [markdown]
-# **Too long.** One mistake at least is loud. A table of positions has an end, and a sentence beyond it gives an
-# error. It should be one that a person can read, long before torch says `index out of range in self`:
+# **Loud mistakes.** A table of positions has an end, and so has a vocabulary. What lies beyond gives an error. It
+# should be one that a person can read, long before torch says `index out of range in self`. And a sentence of nothing
+# but padding should not get through at all:
 
 # %%
 short = reference.Transformer(9, 9, 16, 2, 32, 1, max_len=4)
@@ -904,7 +960,7 @@ except ValueError as error:
 #
 # How far does information have to travel? Take two words that are $n$ positions apart.
 #
-# - A **recurrent network** passes it on from step to step: $n$ steps through the same squeeze. And the steps
+# - A **recurrent network** passes it on from step to step: $n$ times through one vector of fixed size. And the steps
 #   cannot be done at once: step $i$ waits for step $i - 1$.
 # - A **convolution** does all positions at once, but one layer of kernel $k$ reaches $(k-1)/2$ positions to each
 #   side. For more you need depth.
@@ -914,7 +970,9 @@ except ValueError as error:
 # |---|---|---|---|
 # | self-attention | $n^2 d$ | 1 | 1 |
 # | recurrent | $n d^2$ | $n$ | $n$ |
-# | convolution, kernel $k$ | $k n d^2$ | 1 | $n / k$ layers, or $\log_k n$ with growing gaps |
+# | convolution, kernel $k$ | $k n d^2$ | 1 | $2n / (k - 1)$ layers, or about $\log_k n$ with growing gaps |
+#
+# (For self-attention only the scores and the weighted sums are counted. The projections add $4nd^2$: notebook 01.)
 #
 # The first two columns come from counting, the last one can be seen. The same instrument, for networks on vectors:
 # change one position and see who notices.
@@ -954,6 +1012,10 @@ for ax, network, title in zip(
     ax.set(xticks=[0, 5, 11], yticks=[0, 5, 11])
 plt.suptitle("Who can see whom (yellow: depends on it)")
 plt.show()
+
+# %% [markdown]
+# One convolution reaches one position to each side, three reach three. The LSTM sees the past, and needs a step for
+# each position of it. Attention sees everything in one layer. Now for larger distances, by the formulas of the table:
 
 # %%
 distances = list(range(1, 257))
@@ -1007,12 +1069,30 @@ for layers in (1, 2, 3):
 #
 # ## Made to be deep
 #
-# Most other choices in the design serve depth. There are few non-linearities in a layer: the softmax, the ReLU, and the
-# norms. (And the scores are products of two projections: not linear in $x$ either.) The rest is linear maps
-# and sums.
+# Most other choices in the design serve depth. One is that a layer has few pieces that are not linear. A piece $f$ is
+# linear if $f(x + y) = f(x) + f(y)$. Guess which of these are, then run the cell.
+
+# %%
+torch.manual_seed(0)
+x, y = torch.randn(2, 5, 8, dtype=torch.float64)  # two inputs of 5 positions with 8 features
+matrix, given = torch.randn(8, 8, dtype=torch.float64), torch.rand(5, 5, dtype=torch.float64)
+pieces = {
+    "projection": lambda x: x @ matrix,
+    "scores": lambda x: x @ matrix @ x.T,
+    "softmax": lambda x: x.softmax(dim=-1),
+    "weighted sum with given weights": lambda x: given @ x,
+    "residual sum with a projection": lambda x: x + x @ matrix,
+    "norm": lambda x: F.layer_norm(x, (8,)),
+    "ReLU": lambda x: x.relu(),
+}
+for name, piece in pieces.items():
+    print(f"{name:32}", "linear" if torch.allclose(piece(x + y), piece(x) + piece(y)) else "not linear")
+
+# %% [markdown]
+# The scores (products of two projections), the softmax, the norm and the ReLU; the rest is linear.
 #
-# It is sometimes added that linear maps "preserve the gradient perfectly". They do not. Put 24 linear layers as torch
-# makes them on top of each other, with nothing between them, and measure what comes back:
+# It is sometimes added that linear maps "preserve the gradient perfectly". Notebook 05 has shown that they do not, and
+# that residual paths do better. Is that still so for whole blocks, with attention and networks in them?
 
 # %%
 depths = [1, 2, 4, 8, 12, 16, 20, 24]
@@ -1035,8 +1115,8 @@ def linears(depth):
 
 curves = {
     "linear layers alone": gradient_norm(linears),
-    "Transformer blocks, norm after": gradient_norm(lambda depth: Encoder(64, 4, 256, depth, norm_first=False)),
-    "Transformer blocks, norm before": gradient_norm(lambda depth: Encoder(64, 4, 256, depth, norm_first=True)),
+    "Transformer blocks, post-norm": gradient_norm(lambda depth: Encoder(64, 4, 256, depth, norm_first=False)),
+    "Transformer blocks, pre-norm": gradient_norm(lambda depth: Encoder(64, 4, 256, depth, norm_first=True)),
 }
 figure, ax = plt.subplots(figsize=(7, 3.2))
 for (name, norms), style in zip(curves.items(), ("o-", "s--", "^:"), strict=True):
@@ -1047,12 +1127,12 @@ plt.show()
 print(
     f"24 linear layers: {curves['linear layers alone'][-1]:.1e};",
     "24 blocks:",
-    f"{curves['Transformer blocks, norm after'][-1]:.0f}",
+    f"{curves['Transformer blocks, post-norm'][-1]:.0f}",
 )
 
 # %% [markdown]
-# It is the **residual path** that carries the gradient (notebook 05), and the norms that keep its size; not the
-# linearity of the rest.
+# It is. The **residual path** carries the gradient, and the norms keep its size; not the linearity of the rest. (That
+# deep post-norm stacks train badly without a warm-up comes from their *last* layers: notebook 05.)
 #
 # ## A question
 #

@@ -22,6 +22,7 @@
 import math
 import os
 import time
+from functools import partial
 
 import matplotlib.pyplot as plt
 import torch
@@ -33,12 +34,13 @@ from torch.utils.checkpoint import checkpoint
 from course_lib import check, grammar, hint, solution, translation
 from course_lib import training as reference
 from course_lib.decoding import bleu, exact_match
+from course_lib.dot_product_attention import scaled_dot_product_attention
 from course_lib.encoder_decoder import Encoder
 from course_lib.plotting import COLOURS, show_matrix, use_course_style
 from course_lib.transformer import Transformer, cross_attention_weights
 
 use_course_style()
-torch.set_num_threads(1)  # models as small as ours are not faster on several
+torch.set_num_threads(1)  # on a machine with other work to do, several threads wait for each other
 FAST = os.environ.get("COURSE_FAST") == "1"  # for testing the notebook: the same cells, fewer steps
 
 # %% [markdown]
@@ -69,6 +71,8 @@ axes[0].set_ylabel("probability")
 plt.show()
 
 # %% [markdown]
+# A model that only guesses gives each of six words about $1/6 = 0.17$, and so does this one, more or less.
+#
 # ## How far apart are two distributions?
 #
 # To train, we need one number that says how far the left picture is from the right one.
@@ -90,14 +94,15 @@ print("added up:   ", f"{(p - q).sum().abs():.4f}")
 # + \underbrace{\sum_v q_v \log \frac{q_v}{p_v}}_{\operatorname{KL}(q\,\|\,p)}$$
 #
 # The entropy $H(q)$ is the surprise that nobody can avoid. The Kullback–Leibler divergence is what the wrong belief
-# adds to it; it is 0 only if $p = q$. The model can change the second part alone, so both have the same gradient.
+# adds to it; it is 0 only if $p = q$. Training changes $p$ alone, and $p$ is not in $H(q)$. So it makes no difference
+# whether one goes down the gradient of the cross-entropy or that of the divergence.
 
 # %%
-cross_entropy = -(q * p.log()).sum()
 entropy = -(q * q.log()).sum()
-divergence = (q * (q / p).log()).sum()
-print(f"cross-entropy {cross_entropy:.4f} = entropy {entropy:.4f} + divergence {divergence:.4f}")
-print(f"of a perfect guess: {-(q * q.log()).sum():.4f} = entropy {entropy:.4f} + divergence 0")
+for name, guess in (("the guess p:    ", p), ("a perfect guess:", q)):
+    cross_entropy = -(q * guess.log()).sum()
+    divergence = (q * (q / guess).log()).sum()
+    print(f"{name}  cross-entropy {cross_entropy:.4f} = entropy {entropy:.4f} + divergence {divergence:.4f}")
 
 # %% [markdown]
 # In training the truth is one word, so $q$ is 1 there and 0 elsewhere. Then $H(q) = 0$, and of the sum one term is
@@ -119,10 +124,19 @@ y = F.one_hot(target, 6)
 print("loss          ", f"{loss.item():.4f}   = -log p(thanks) = {-math.log(p[3]):.4f}")
 print("gradient      ", [round(value, 4) for value in logits.grad.tolist()])
 print("p - y         ", [round(value, 4) for value in (p - y).tolist()])
-again = F.cross_entropy(logits.detach().log_softmax(dim=-1), target)
-print(
-    "given log p   ", f"{again:.4f}   (a log-softmax of a log-softmax changes nothing: logits and log p both will do)"
-)
+
+# %% [markdown]
+# One thing about `F.cross_entropy`: it wants **logits**, and takes the softmax itself. What if it is given something
+# else?
+
+# %%
+for name, given in (("logits", logits.detach()), ("log p", p.log()), ("p", p), ("a perfect p", y.float())):
+    print(f"given {name:12} loss {F.cross_entropy(given, target):.4f}")
+
+# %% [markdown]
+# Given $\log p$ it is right by luck: a log-softmax of a log-softmax changes nothing. Given $p$ it is wrong, and nothing
+# complains. The softmax of numbers between 0 and 1 is nearly flat: even a perfect $p$, one 1 and five zeros, has the
+# loss $-\ln \frac{e}{e + 5} = 1.04$.
 
 # %% [markdown]
 # ## A whole sentence
@@ -131,36 +145,36 @@ print(
 # "i am a student", and a fifth position has to say `<eos>`: the end. The probability of the sentence is the product of
 # its words' probabilities, each given the source $x$ and the words before it, so the logarithms add up:
 #
-# $$\mathcal{L} = -\sum_{t=1}^{T} \log P(y_t \mid x, y_{<t})$$
+# $$\mathcal{L} = -\sum_{t=0}^{T-1} \log P(y_t \mid x, y_{<t})$$
 #
-# We divide by $T$ to have a number that does not depend on the length. With 6 words a model that knows nothing has a
-# loss of about $\ln 6 = 1.79$. (A real vocabulary has 30 000 to 50 000 entries, and $\ln 50\,000 = 10.8$. The
-# translator below has a few hundred.)
+# We divide by the number of words $T$ to have a number that does not depend on the length. A model that finds all of 6
+# words equally likely has a loss of $\ln 6 = 1.79$. (A real vocabulary has 30,000 to 50,000 entries, and
+# $\ln 50{,}000 = 10.8$. The translator below has a few hundred.)
 #
 # To see the gradient at work there is no Transformer needed: take the 5 × 6 logits themselves as the thing to be
-# learned, and go down the gradient 40 times.
+# learned, and go down the gradient 40 times. They begin at random, and so a little worse than $\ln 6$.
 
 # %%
 sentence = ["i", "am", "a", "student", "<eos>"]
 targets = torch.tensor([words.index(word) for word in sentence])  # (5,)
 torch.manual_seed(0)
 logits = torch.randn(5, 6)
-first = logits.clone()
-losses = []
+before = logits.softmax(dim=-1)  # (5, 6)
 for _ in range(40):
-    p = logits.softmax(dim=-1)  # (5, 6)
-    losses.append(-p[range(5), targets].log().mean().item())
-    logits -= 1.0 * (p - F.one_hot(targets, 6))  # the gradient of the sum, at a learning rate of 1
-print(f"loss at the beginning {losses[0]:.2f}, after 40 steps {losses[-1]:.3f}")
+    logits -= 1.0 * (logits.softmax(dim=-1) - F.one_hot(targets, 6))  # learning rate 1 · (p - y)
+after = logits.softmax(dim=-1)
+for name, p in (("at the beginning", before), ("after 40 steps", after)):
+    print(f"loss {name}: {-p[range(5), targets].log().mean():.3f}")
 
+# %% figure
 figure, axes = plt.subplots(1, 3, figsize=(9, 2.9))
-pictures = [("before", first.softmax(-1)), ("target", F.one_hot(targets, 6).float()), ("after 40 steps", p)]
+pictures = [("before", before), ("target", F.one_hot(targets, 6).float()), ("after 40 steps", after)]
 for ax, (title, values) in zip(axes, pictures):
     show_matrix(
         values, title, rows="", columns="word", row_names=sentence if ax is axes[0] else None, column_names=words,
         limits=(0, 1), ax=ax,
     )  # fmt: skip
-axes[0].set_ylabel("position, and what should be there")
+axes[0].set_ylabel("what should be there")
 axes[1].set_yticks([])
 axes[2].set_yticks([])
 plt.show()
@@ -170,8 +184,6 @@ plt.show()
 
 # %% [markdown]
 # ## Teacher forcing, and the shift
-#
-# {{exercise shift_right}}
 #
 # The formula has $y_{<t}$ in it: the words *before* position $t$. During training we know them all. So the decoder
 # is given the true words, whatever it would have said itself, and all positions are trained at once. This is
@@ -199,6 +211,8 @@ plt.show()
 # | asked for (the target) | i | am | a | student | `<eos>` |
 #
 # $$\text{given}_0 = \text{BOS} \qquad\qquad \text{given}_t = \text{target}_{t-1}$$
+#
+# {{exercise shift_right}}
 
 
 # %% exercise shift_right
@@ -222,8 +236,8 @@ check(shift_right)
 # Stuck? Run `hint("shift_right")` in a new cell, and again for the next hint.
 #
 # What if one forgets the shift? It is a common mistake, and it looks like a great success. Here both ways are
-# tried on sentences of **random** words: 12 words, drawn by dice. There is nothing to be learned, so no honest
-# model can get below $\ln 12 = 2.485$.
+# tried on sentences of **random** words, each drawn from 12. There is nothing to be learned, so no honest model can
+# stay below $\ln 12 = 2.485$. (The training loop is the one that you will write below.)
 
 
 # %%
@@ -235,7 +249,7 @@ def train_on_dice(shifted: bool, steps: int) -> list[float]:
     for _ in range(steps):
         source, targets = torch.randint(3, 15, (2, 32, 6))  # ids 0, 1, 2 are PAD, BOS, EOS
         given = reference.shift_right(targets, bos_id=1) if shifted else targets
-        loss = reference.sequence_loss(model(source, given), targets, pad_id=0)
+        loss = F.cross_entropy(model(source, given).flatten(0, 1), targets.flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -245,10 +259,13 @@ def train_on_dice(shifted: bool, steps: int) -> list[float]:
 
 steps = 60 if FAST else 300
 curves = {"targets shifted": train_on_dice(True, steps), "targets not shifted": train_on_dice(False, steps)}
-figure, ax = plt.subplots(figsize=(7, 3))
-for (name, losses), colour in zip(curves.items(), COLOURS):
-    ax.plot(losses, label=name, color=colour)
+for name, losses in curves.items():
     print(f"{name:20} loss of the last 20 steps: {sum(losses[-20:]) / 20:.4f}")
+
+# %% figure
+figure, ax = plt.subplots(figsize=(7, 3))
+for name, losses in curves.items():
+    ax.plot(losses, label=name)
 ax.axhline(math.log(12), color="grey", linestyle=":", label="ln 12, the best possible")
 ax.set(title="Training on random words", xlabel="step", ylabel="loss (nats)", ylim=(0, 3.2))
 ax.legend(loc="center right")
@@ -260,8 +277,8 @@ plt.show()
 # it with any model.
 #
 # The same shift trains a language model, which has no source at all: the target is the text itself, one place
-# further. Long texts (a well-known one, *enwik8*, has $10^8$ characters; where a text says "108 characters" or "t2
-# numbers", it has lost its superscripts) are not cut into sentences. A batch is made of pieces that begin at random
+# further. Its texts are long (a well-known one, *enwik8*, has $10^8$ characters; if you read "108 characters"
+# somewhere, a superscript was lost) and are not cut into sentences. A batch is made of pieces that begin at random
 # places:
 
 # %%
@@ -273,9 +290,11 @@ for start in torch.randint(0, len(text) - length, (3,)).tolist():
     print(f"from {start:2d}   given {piece[:-1]!r:12}   asked for {piece[1:]!r}")
 
 # %% [markdown]
+# Each piece of 8 characters asks 8 questions at once. The second one asks what follows "t", what follows "t ", what
+# follows "t t", and so on. Thanks to the causal mask no position sees its own answer.
+
+# %% [markdown]
 # ## The loss of a batch
-#
-# {{exercise sequence_loss}}
 #
 # Sentences have different lengths, and short ones are padded. Nobody wants the model to learn to say `<pad>`, so these
 # positions must not count. There is a wrong way to do that: set their losses to 0, and take the mean over everything.
@@ -290,7 +309,7 @@ for padding in (0, 1, 3, 9):
     losses = F.cross_entropy(wide[0], F.pad(targets, (0, padding))[0], reduction="none")
     losses[3:] = 0.0
     everything, real = losses.mean(), losses[:3].mean()
-    print(f"{padding} columns of padding:   mean over everything {everything:.4f}   over the real ones {real:.4f}")
+    print(f"padding {padding}:   mean over everything {everything:.4f}   over the real ones {real:.4f}")
 
 # %% [markdown]
 # Every *real* target counts the same, in the whole batch. With $n$ of them,
@@ -301,6 +320,8 @@ for padding in (0, 1, 3, 9):
 # Write it from its parts, or with `F.cross_entropy`. Two things are easily got wrong there: the vocabulary has to be
 # the second axis (or all positions flattened into one), and the argument that leaves padding out is called
 # `ignore_index`. (You can find it as `ignore_idx` in print. Python answers with a `TypeError`.)
+#
+# {{exercise sequence_loss}}
 
 
 # %% exercise sequence_loss
@@ -322,8 +343,8 @@ def sequence_loss(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
 check(sequence_loss)
 
 # %% [markdown]
-# The picture shows its gradient for two sentences of the small vocabulary, with `<pad>` as a seventh word. It is
-# $(p - y) / n$ at real targets and 0 in the rows of padding.
+# The picture shows its gradient for two sentences of the small vocabulary, with `<pad>` as a seventh word. There are
+# $n = 5 + 2 = 7$ real targets. The gradient is $(p - y) / 7$ there and 0 in the rows of padding.
 
 # %%
 with_pad = [*words, "<pad>"]
@@ -331,26 +352,37 @@ targets = torch.tensor([[2, 1, 0, 4, 5], [3, 5, 6, 6, 6]])
 torch.manual_seed(0)
 logits = torch.randn(2, 5, 7, requires_grad=True)
 reference.sequence_loss(logits, targets, pad_id=6).backward()
+
+# %% figure
 figure, axes = plt.subplots(1, 2, figsize=(9, 3))
-for ax, gradient, row in zip(axes, logits.grad, targets):
+for ax, name, gradient, row in zip(axes, ("long", "short"), logits.grad, targets):
     show_matrix(
-        gradient, "gradient of the loss", rows="position and target", columns="word", diverging=True,
+        gradient, f"gradient for the {name} sentence", rows="target", columns="word", diverging=True,
         row_names=[with_pad[i] for i in row.tolist()], column_names=with_pad, limits=(-0.15, 0.15), ax=ax,
     )  # fmt: skip
 plt.show()
 
 # %% [markdown]
 # Negative (at the target): this logit will be raised. Positive: it will be lowered, the more the likelier the model
-# thought the wrong word.
+# thought the wrong word. Each row adds up to 0: what one word gains the others lose.
 #
 # One trap is left. If *all* targets are padding there is nothing to take a mean of:
 
 # %%
-nothing = torch.full((1, 3), 6)
-print("all ignored:", F.cross_entropy(torch.zeros(3, 7), nothing[0], ignore_index=6).item())
+nothing = torch.full((3,), 6)  # three targets, all of them padding
+for name in ("ignore_index", "sum / number"):
+    logits = torch.zeros(3, 7, requires_grad=True)
+    if name == "ignore_index":
+        loss = F.cross_entropy(logits, nothing, ignore_index=6)
+    else:
+        real = (nothing != 6).float()
+        loss = (F.cross_entropy(logits, nothing, reduction="none") * real).sum() / real.sum()
+    loss.backward()
+    print(f"{name:13} loss {loss.item()}   gradient of the first logit {logits.grad[0, 0].item()}")
 
 # %% [markdown]
-# One such batch and every weight of the model is `nan` after the next step. Do not make such batches.
+# The loss is $0/0$, `nan`, and so is every mean that it enters. With the second way of writing it the gradient is
+# `nan` as well, and after one step so is every weight of the model. Do not make such batches.
 #
 # With all this in place, padding is invisible from outside: the model builds its masks inside `forward`, out of the ids
 # alone, and the loss leaves padding out. Widening a batch changes nothing.
@@ -367,8 +399,6 @@ for extra in (0, 1, 20):
 # %% [markdown]
 # ## Label smoothing
 #
-# {{exercise smoothed_loss}}
-#
 # A one-hot target is never reached: the model can always lower its loss by being still more certain. Label smoothing
 # (Szegedy et al. 2016; the Transformer paper uses $\varepsilon = 0.1$) asks for a little less. The target word gets
 # $1 - \varepsilon$, and $\varepsilon$ is spread evenly over all $V$ words, the target included:
@@ -381,6 +411,8 @@ for extra in (0, 1, 20):
 # \frac1V \sum_v (-\log p_v)$$
 #
 # (Other versions spread $\varepsilon$ over the $V - 1$ wrong words. Ours is that of torch's `label_smoothing`.)
+#
+# {{exercise smoothed_loss}}
 
 
 # %% exercise smoothed_loss
@@ -407,7 +439,7 @@ check(smoothed_loss)
 # certainty, exactly $q$. For $V = 6$ and $\varepsilon = 0.1$ that is $0.9 + 0.1/6 = 0.917$:
 
 # %%
-certainty = torch.linspace(0.3, 0.9995, 400)
+certainty = torch.linspace(0.3, 0.9995, 400)  # from left to right in the picture
 others = ((1 - certainty) / 5).unsqueeze(-1).expand(-1, 5)
 logits = torch.cat([certainty.unsqueeze(-1), others], dim=-1).log().unsqueeze(1)  # (400, 1, 6)
 figure, ax = plt.subplots(figsize=(6.5, 3))
@@ -416,16 +448,19 @@ for epsilon, colour in zip((0.0, 0.1, 0.3), COLOURS):
     ax.plot(certainty, losses, color=colour, label=f"ε = {epsilon}")
     best = losses.argmin()
     ax.plot(certainty[best], losses[best], "o", color=colour)
-    print(f"ε = {epsilon}: the lowest loss, {losses[best]:.3f}, is at probability {certainty[best]:.3f}")
+    print(f"ε = {epsilon}: the lowest loss, {losses[best]:.3f}, is at probability {certainty[best]:.4f}")
 ax.set(title="The loss of one target, by how certain the model is", xlabel="probability of the target", ylabel="loss")
 ax.legend()
 plt.show()
 
 # %% [markdown]
+# With $\varepsilon = 0$ the lowest point is the edge of the picture.
+#
 # Is that good? It is often said to make models *calibrated*: of the answers given with 90 % certainty, 90 % should be
 # right. Let us measure it. Two equal models learn to say a row of symbols backwards, one with hard and one with soft
-# targets. The calibration error sorts the answers by certainty into ten bins and takes the mean distance between
-# certainty and the share that is right.
+# targets. The **calibration error** sorts the answers by certainty into ten bins. In each bin it compares the mean
+# certainty with the share that is right; then it takes the mean of these distances, each bin counting as much as it has
+# answers.
 
 
 # %%
@@ -464,38 +499,40 @@ for epsilon in (0.0, 0.1):
     shares = f"certainty {certainty.mean():.3f}   right {right.mean():.3f}"
     print(f"ε = {epsilon}:  {shares}   calibration error {calibration_error(certainty, right):.3f}")
 
+# %% figure
 figure, ax = plt.subplots(figsize=(5, 2.8))
 for offset, (name, index) in zip((-0.18, 0.18), (("mean certainty", 0), ("share that is right", 1))):
     bars = ax.bar([x + offset for x in (0, 1)], [values[index] for values in measured.values()], 0.34, label=name)
     ax.bar_label(bars, fmt="%.2f", fontsize=8)
-ax.set(title="Certain, and right", ylabel="share of all symbols", ylim=(0, 1.35))
+ax.set(title="How certain the model is, and how often it is right", ylim=(0, 1.35), yticks=[0, 0.25, 0.5, 0.75, 1])
 ax.set_xticks([0, 1], [f"ε = {epsilon}" for epsilon in measured])
-ax.set_xlabel("label smoothing")
+ax.set(xlabel="label smoothing", ylabel="share of all symbols")
 ax.legend(ncols=2, loc="upper center", fontsize=8)
 plt.show()
 
 # %% [markdown]
 # Label smoothing made the calibration *worse*: the model is right far more often than it believes. That is no wonder,
-# since it was told to stay below certainty. It is right about as often as the other one. A larger run with a
-# translator like the one below gave the same picture: a calibration error of 0.027 without and 0.148 with smoothing,
-# and of 100 sentences 2 to 4 fewer were exactly right. Where models are overconfident (large ones, trained for long
-# on noisy data) smoothing has been found to help. At our scale it does not, and we train without it. What one reads
-# about a method is worth measuring.
+# since it was told to stay below certainty. It is right about as often as the other one. We also measured it on a
+# translator like the one below: the calibration error was 0.027 without and 0.148 with smoothing, and of 100 sentences
+# 2 to 4 fewer were exactly right. Where models are overconfident (large ones, trained for long on noisy data) smoothing
+# has been found to help. At our scale it does not, and we train without it. What one reads about a method is worth
+# measuring.
 
 # %% [markdown]
 # ## The learning rate
 #
-# {{exercise warmup_rate}}
-#
-# At the beginning all weights are random, and large steps in a random direction do lasting harm. Later, small steps
-# settle into the valley. The paper's learning rate rises in a straight line for `warmup` steps and then falls with
-# the root of the step. Both in one formula, with steps counted from 1:
+# How large should a step be? At the beginning all weights are random, and large steps can do lasting harm: notebook 5
+# showed a deep model that barely gets off the ground with them. At the end, large steps jump to and fro across the
+# valley instead of settling in it. So the paper's learning rate rises in a straight line for `warmup` steps and then
+# falls with one over the root of the step. Both in one formula, with steps counted from 1:
 #
 # $$\text{rate}(\text{step}) = d_\text{model}^{-\frac12} \cdot \min\!\left(\text{step}^{-\frac12},\;
 # \text{step} \cdot \text{warmup}^{-\frac32}\right)$$
 #
 # Check by hand: at step = warmup both parts are $\text{warmup}^{-1/2}$, so this is where they meet and the top of the
 # curve, $1 / \sqrt{d_\text{model} \cdot \text{warmup}}$.
+#
+# {{exercise warmup_rate}}
 
 
 # %% exercise warmup_rate
@@ -513,26 +550,29 @@ check(warmup_rate)
 
 # %%
 steps = range(1, 20_001, 10)
-figure, ax = plt.subplots(figsize=(7.5, 3.1))
+figure, axes = plt.subplots(1, 2, figsize=(10, 3.2), width_ratios=[3, 2])
 for (d_model, warmup), style in zip(((512, 4000), (512, 8000), (256, 4000)), ("-", "--", ":")):
     rates = [1e4 * reference.warmup_rate(step, d_model, warmup) for step in steps]
-    ax.plot(steps, rates, style, label=f"d_model {d_model}, warmup {warmup}")
+    axes[0].plot(steps, rates, style, label=f"d_model {d_model}, warmup {warmup}")
     top = 1e4 * reference.warmup_rate(warmup, d_model, warmup)
     print(f"d_model {d_model}, warmup {warmup}: the top, at step {warmup}, is {top:.2f} · 10⁻⁴")
-ax.set(title="The paper's learning rate", xlabel="step", ylabel="rate · 10⁴")
-ax.legend()
+axes[0].set(title="the paper's", xlabel="step", ylabel="learning rate · 10⁴")
+axes[0].legend()
+steps = range(1, 1001)
+axes[1].plot(steps, [1e4 * reference.cosine_rate(step, steps=1000, peak=3e-3, warmup=100) for step in steps])
+axes[1].set(title="our translator's", xlabel="step", ylabel="learning rate · 10⁴")
 plt.show()
 
 # %% [markdown]
-# A longer warm-up has a lower top, a wider model a lower curve. When is the warm-up needed? With the norm behind each
-# sub-layer (post-norm, as in the paper) a deep model without it may not learn at all; with the norm in front (notebook
-# 5) it is much less important. Our translator will use another common shape: a short rise, then half a cosine down to
-# 0 at the last step (`reference.cosine_rate`).
+# By hand: $1 / \sqrt{512 \cdot 4000} = 1 / 1431 = 6.99 \cdot 10^{-4}$. A longer warm-up has a lower top, a wider model
+# a lower curve.
+#
+# On the right is another common shape, the one that our translator will use (`reference.cosine_rate`): a short rise,
+# then half a cosine down to 0 at the last step. Our model has its norms in front of the sub-layers. In notebook 5 such
+# a model needed no warm-up, and a deep one with its norms behind them, as in the paper, did.
 
 # %% [markdown]
 # ## One step
-#
-# {{exercise train_step}}
 #
 # Now everything for one step of training is there. One new thing: **gradient clipping**. Once in a while a batch has an
 # enormous gradient, and one step along it throws the model far away. So if the gradient is longer than
@@ -547,18 +587,27 @@ plt.show()
 gradient = torch.tensor([3.0, 0.6])
 shortened = gradient * min(1.0, 1.0 / gradient.norm().item())
 cut = gradient.clamp(-1, 1)
-figure, ax = plt.subplots(figsize=(6, 2.6))
+for name, vector in (("gradient", gradient), ("shortened", shortened), ("cut", cut)):
+    a, b = vector.tolist()
+    print(f"{name:10} ({a:.2f}, {b:.2f})   length {vector.norm():.2f}   second / first {b / a:.2f}")
+
+# %% figure
+figure, ax = plt.subplots(figsize=(8, 2.6))
 ax.add_patch(plt.Circle((0, 0), 1, fill=False, color="grey", linestyle=":"))
-for vector, name, colour in ((gradient, "gradient", "#888888"), (shortened, "shortened to length 1", COLOURS[0]),
-                             (cut, "each number cut at 1", COLOURS[1])):  # fmt: skip
+for vector, name, colour in ((gradient, "the gradient", "#888888"), (shortened, "shortened to length 1", COLOURS[0]),
+                             (cut, "each number cut off at 1", COLOURS[1])):  # fmt: skip
     ax.annotate("", xy=vector.tolist(), xytext=(0, 0), arrowprops={"arrowstyle": "->", "color": colour, "lw": 2})
-    ax.plot([], [], color=colour, label=f"{name}: ({vector[0]:.2f}, {vector[1]:.2f})")
+    ax.plot([], [], color=colour, label=name)
 ax.set(title="Two ways to clip", xlabel="parameter 1", ylabel="parameter 2", xlim=(-1.1, 3.3), ylim=(-1.1, 1.3))
 ax.set_aspect("equal")
-ax.legend(fontsize=8, loc="lower right")
+ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 plt.show()
 
 # %% [markdown]
+# What takes the step is the **optimizer**. The plainest one goes down the gradient: parameter minus rate times
+# gradient. Ours is **Adam**, which gives every parameter a step of its own: the running mean of its gradients, divided
+# by their running size. It does so when `optimizer.step()` is called; more of it you need not know here.
+#
 # The seven lines of a step, in an order in which each has its reason:
 #
 # 1. the model is put into training mode (dropout on; after an evaluation it was off),
@@ -570,6 +619,8 @@ plt.show()
 # 7. the optimizer's step.
 #
 # Use the course's own `reference.shift_right` and `reference.sequence_loss`, then nothing depends on your cells above.
+#
+# {{exercise train_step}}
 
 
 # %% exercise train_step
@@ -606,8 +657,7 @@ check(train_step)
 
 # %% [markdown]
 # How long are gradients? Here is their length in the first steps of a small model that learns to copy. Everything above
-# the dashed line is shortened to it. Early in training that is most of the steps, so with `max_norm=1.0` clipping is no
-# rare emergency here: it bounds the length of every step.
+# the dashed line is shortened to it.
 
 # %%
 torch.manual_seed(0)
@@ -619,6 +669,7 @@ for source, targets in translation.copy_batches(64, 20 if FAST else 120, seed=1,
     reference.sequence_loss(model(source, reference.shift_right(targets, 1)), targets, 0).backward()
     lengths.append(nn.utils.clip_grad_norm_(model.parameters(), 1.0).item())  # it returns the length before clipping
     optimizer.step()
+print(f"{sum(length > 1 for length in lengths)} of {len(lengths)} gradients are longer than 1")
 figure, ax = plt.subplots(figsize=(7, 2.7))
 ax.plot(range(1, len(lengths) + 1), lengths, label="length of the gradient")
 ax.axhline(1.0, color=COLOURS[1], linestyle="--", label="max_norm")
@@ -627,11 +678,15 @@ ax.legend()
 plt.show()
 
 # %% [markdown]
+# So with `max_norm=1.0` clipping is no rare emergency here: most steps are shortened. Still it matters most where the
+# line shoots up.
+
+# %% [markdown]
 # ## Memory
 #
-# What fills the memory in training are not so much the weights as the intermediate results, which are kept until the
-# backward pass needs them. The largest of them are the attention weights: for each sentence and each head a matrix of
-# $t \times t$ numbers.
+# What fills the memory in training are not so much the parameters as the intermediate results, which are kept until
+# the backward pass needs them. For long texts the largest of them are the scores and weights of the attention: for each
+# sentence and each head matrices of $t \times t$ numbers.
 #
 # **Spot the mistake.** A text on Transformers reckons: "For t = 1000 in 32 bits, a batch of 16 such matrices takes
 # about 250 MB. Since each self-attention needs at least four of them (before and after the softmax, and the gradients
@@ -646,12 +701,32 @@ print(f"layers in 12 GB:        {12e9 / (4 * one):.1f}")
 # %% [markdown]
 # The 250 MB already contain the four copies, and the text counts them twice. 46 layers would fit. (With one
 # head, that is. With 4 heads there are four times as many matrices, and 11.7 layers fit.) What does not change: the
-# memory grows with $t^2$. Twice the length, four times the memory.
+# memory grows with $t^2$. Let us measure it: inside of `with reference.MemoryMeter() as meter:` the bytes of all new
+# tensors are counted. One sentence, one head, forward and backward; once by the formula of notebook 1, once with
+# torch's fused operator:
+
+# %%
+print("   t    t² numbers   by formula        fused")
+for t in (250, 500, 1000):
+    q, k, v = (torch.randn(1, 1, t, 16, requires_grad=True) for _ in range(3))  # (batch, head, time, d_k)
+    with reference.MemoryMeter() as by_formula:
+        scaled_dot_product_attention(q, k, v)[0].sum().backward()
+    with reference.MemoryMeter() as fused:
+        F.scaled_dot_product_attention(q, k, v).sum().backward()
+    sizes = [4 * t**2, by_formula.peak, fused.peak]
+    print(f"{t:4}    " + "   ".join(f"{size / 1e6:7.2f} MB" for size in sizes))
+
+# %% [markdown]
+# Twice the length, four times the memory, and it is about three such matrices. (Not four: for its backward pass the
+# softmax needs only its result, so the scores can be dropped.) The fused operator works through the matrix in pieces
+# and never stores all of it: there, twice the length is twice the memory. Inside of our models the fused one is used,
+# wherever nobody asks for the weights.
 #
-# Three tricks save memory: half precision, gradient accumulation and checkpointing. To see what they do we measure:
-# inside of `with reference.MemoryMeter() as meter:` all bytes of all new tensors are counted.
+# What else saves memory? Three tricks: half precision, gradient accumulation and checkpointing.
 #
-# **Half precision.** Numbers of 16 bits take half the space. There are two kinds of them:
+# ### Half precision
+#
+# Numbers of 16 bits take half the space. There are two kinds of them:
 
 # %%
 print("dtype      bytes     largest    smallest normal   next after 1")
@@ -659,37 +734,48 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
     info = torch.finfo(dtype)
     print(f"{str(dtype)[6:]:10} {info.bits // 8:3d}   {info.max:12.3g}   {info.tiny:12.3g}      1 + {info.eps:.3g}")
 
+# %% [markdown]
+# float16 has three good digits and a small range: nothing above 65,504. bfloat16 has the range of float32 and only two
+# good digits. And the memory?
+
+# %%
 x = torch.randn(8, 100, 64)  # (batch, time, d_model)
 mask = torch.ones(8, 1, 100, dtype=torch.bool)
 for dtype in (torch.float32, torch.bfloat16):
     encoder = Encoder(d_model=64, num_heads=4, d_ff=256, num_layers=6, dropout=0.0, norm_first=True).to(dtype)
     with reference.MemoryMeter() as meter:
         encoder(x.to(dtype), mask).float().pow(2).mean().backward()
-    print(f"forward and backward through 6 layers in {str(dtype)[6:]:8}: {meter.peak / 1e6:5.1f} MB at most")
+    print(f"{str(dtype)[6:]:8}  forward and backward through 6 layers: {meter.peak / 1e6:5.1f} MB at most")
 
 # %% [markdown]
-# It is not done by setting a dtype and hoping. Some things have to stay in 32 bits, the loss first of all:
+# About half. But it is not done by setting a dtype and hoping. Some things have to stay in 32 bits, the loss first of
+# all:
 
 # %%
-token_losses = torch.full((30_000,), 2.3)  # 30 000 targets, each with a loss of 2.3
-print("sum of the losses, float32:  ", token_losses.sum().item())
-print("sum of the losses, float16:  ", token_losses.half().sum().item(), "  (the largest number is 65 504)")
-one_and_a_bit = torch.tensor(1.0).half() + torch.tensor(0.0004).half()
-print("1 + 0.0004, float16:         ", one_and_a_bit.item(), "  a small step: lost")
-print("a gradient of 1e-8, float16: ", torch.tensor(1e-8).half().item(), "  and this is why losses are scaled up")
-print("a gradient of 1e-8, bfloat16:", torch.tensor(1e-8).bfloat16().item())
+token_losses = torch.full((30_000,), 2.3)  # 30,000 targets, each with a loss of 2.3
+weight, small_step, gradient = torch.tensor(1.0), torch.tensor(0.0004), torch.tensor(1e-8)
+print("the sum of 30,000 losses of 2.3")
+print(f"    float32 {token_losses.sum():.1f}   float16 {token_losses.half().sum()}")
+print("a weight of 1 after a step of 0.0004")
+print(f"    float32 {weight + small_step:.4f}    float16 {weight.half() + small_step.half():.4f}")
+print("a gradient of 0.00000001")
+print(f"    float32 {gradient:.1e}   float16 {gradient.half():.1e}   bfloat16 {gradient.bfloat16():.1e}")
+print("the same gradient, of a loss that was multiplied by 1024 before")
+print(f"    float32 {1024 * gradient:.1e}   float16 {(1024 * gradient).half():.1e}")
 
 # %% [markdown]
-# Torch's `torch.autocast` decides for each operation, and keeps the loss and the softmax in 32 bits. It pays on
+# Too large, too small a step, too small a gradient: each is lost in float16. The last lines show a cure for the third,
+# *loss scaling*: multiply the loss, and with it all gradients, by a large number, and divide in float32 before the
+# step.
+#
+# Torch's `torch.autocast` does all this sorting: it multiplies matrices in 16 bits and keeps the loss in 32. It pays on
 # hardware that computes in 16 bits; on most CPUs it is slower. We stay with 32.
 
 # %% [markdown]
-# **Gradient accumulation.**
-#
-# {{exercise accumulate_gradients}}
+# ### Gradient accumulation
 #
 # If a batch of 64 sentences does not fit, run 8 batches of 8 and add up their gradients before the one step. Each
-# small batch needs only an eighth of the memory, and `backward` adds to `.grad` by itself.
+# small batch needs an eighth of the intermediate results, and `backward` adds to `.grad` by itself.
 #
 # **Spot the mistake.** "By the chain rule we simply sum the gradients of the small batches." Let us see. The same 64
 # sentences, in one batch, and in 8:
@@ -720,6 +806,12 @@ print(f"summed over 8 batches, the gradient is {factor:.3f} times that of one ba
 # targets, and each real target should count the same. A batch with $n_i$ of them gets the weight
 #
 # $$w_i = \frac{n_i}{\sum_j n_j} \qquad\qquad \nabla\mathcal{L} = \sum_i w_i\, \nabla\mathcal{L}_i$$
+#
+# Multiply each loss by its weight before `backward`, and the sum is right. Clear `.grad` once, at the beginning: a
+# `zero_grad` in each round would throw the earlier batches away. Here, too, `reference.shift_right` and
+# `reference.sequence_loss` are there for you.
+#
+# {{exercise accumulate_gradients}}
 
 
 # %% exercise accumulate_gradients
@@ -765,27 +857,38 @@ print(f"memory at most: {at_once.peak / 1e6:.1f} MB at once, {in_parts.peak / 1e
 # %% [markdown]
 # (Not an eighth: the gradients themselves are as large as the model, however small the batch.)
 #
-# **Checkpointing** trades time for memory. Of each section of the model only the input is kept. When the backward
-# pass arrives there, the section is run forward once more to get its intermediate results back. (It is not true that
-# *nothing* is kept, nor that sections are trained separately: the gradients are exactly the same.)
+# ### Checkpointing
+#
+# **Spot the mistake.** "Gradient checkpointing cuts the model into sections and computes each of them separately,
+# without intermediate results."
+#
+# Without them there would be no gradients. What is true: of each section only its *input* is kept. When the backward
+# pass arrives there, the section is run forward once more to get its intermediate results back. That trades time for
+# memory and changes nothing else.
 
 # %%
 encoder = Encoder(d_model=64, num_heads=4, d_ff=256, num_layers=6, dropout=0.0, norm_first=True)
 
 
-def run(checkpointing: bool) -> tuple[dict[str, Tensor], int]:
+def run(checkpointing: bool) -> dict[str, Tensor]:
+    """Forward and backward through 6 layers, each a section. Returns the gradients."""
+    calls = []
+    hooks = [layer.register_forward_pre_hook(lambda *_: calls.append(1)) for layer in encoder.layers]
     encoder.zero_grad()
     with reference.MemoryMeter() as meter:
         hidden = x
         for layer in encoder.layers:
             hidden = checkpoint(layer, hidden, mask, use_reentrant=False) if checkpointing else layer(hidden, mask)
         encoder.norm(hidden).pow(2).mean().backward()
-    return {name: p.grad.clone() for name, p in encoder.named_parameters()}, meter.peak
+    for hook in hooks:
+        hook.remove()
+    name = "only inputs kept" if checkpointing else "everything kept"
+    print(f"{name:17} {meter.peak / 1e6:5.1f} MB at most, {len(calls)} times forward through a layer")
+    return {name: p.grad.clone() for name, p in encoder.named_parameters()}
 
 
-(kept, kept_peak), (recomputed, recomputed_peak) = run(False), run(True)
+kept, recomputed = run(checkpointing=False), run(checkpointing=True)
 print("gradients identical:", all(torch.equal(kept[name], recomputed[name]) for name in kept))
-print(f"memory at most: {kept_peak / 1e6:.1f} MB with everything kept, {recomputed_peak / 1e6:.1f} MB with checkpoints")
 
 # %% [markdown]
 # ## The translator
@@ -796,12 +899,13 @@ print(f"memory at most: {kept_peak / 1e6:.1f} MB with everything kept, {recomput
 #
 # - nouns have a gender, and determiners and adjectives agree with it: *le chat noir*, *la vache noire*;
 # - most adjectives stand behind the noun, some before it: *la petite voiture rouge*;
-# - vowels elide: *l'arbre*, *mon vieil arbre*; negation has two parts: *n'aime pas*.
+# - before a vowel some words change: *l'arbre*, *mon vieil arbre*;
+# - negation has two parts, one on each side of the verb: *n'aime pas*.
 
 # %%
 data = grammar.make_data()
 for pair in data.train[:4]:
-    print(f"{' '.join(pair.english):73} {grammar.spell(pair.french)}")
+    print(f"{' '.join(pair.english)}\n    → {grammar.spell(pair.french)}")
 print(f"\n{len(data.train):,} sentences for training, {len(data.test):,} for testing,")
 print(f"and {len(data.unseen):,} more for testing with adjective–noun pairs that never occur in the training sentences")
 english, french = translation.english_vocabulary(), translation.french_vocabulary()
@@ -809,8 +913,8 @@ print(f"{len(english)} English and {len(french)} French words, PAD, BOS and EOS 
 
 # %% [markdown]
 # How long shall we train? A **step** is one batch; an **epoch** is once through all the data. We draw 1000 batches of
-# 64 sentences at random, which is a little more than one epoch. So the model sees most sentences once or not at all:
-# it has no chance to learn them by heart.
+# 64 sentences at random, which is a little more than one epoch. So the model sees most sentences once or not at all
+# and can hardly learn them by heart.
 
 # %%
 STEPS, BATCH = (60 if FAST else 1000), 64
@@ -825,11 +929,11 @@ print(f"{sum(p.numel() for p in model.parameters()):,} parameters")
 
 
 # %% [markdown]
-# The next cell trains: `reference.fit` calls `train_step` on each batch, with Adam and the learning rate of the moment.
-# After each step it calls `report`, which moves a bar and redraws the curve.
+# Training is `reference.fit`: it calls `train_step` on each batch, with Adam and the learning rate of the moment. After
+# each step it calls `report`, here a `Progress`, which moves a bar and redraws the curve.
 
 
-# %%
+# %% figure
 class Progress:
     """A bar that moves, and a curve that grows."""
 
@@ -857,6 +961,7 @@ class Progress:
         self.picture.update(self.figure)
 
 
+# %%
 losses = reference.fit(
     model,
     translation.random_batches(source, targets, BATCH, STEPS, seed=1),
@@ -866,16 +971,18 @@ losses = reference.fit(
     max_norm=1.0,
     report=Progress(STEPS),
 )
+print(f"loss of the first step {losses[0]:.2f}, mean of the last 20 {sum(losses[-20:]) / 20:.5f}")
 
 # %% [markdown]
-# The first loss is that of a model that guesses, about $\ln 405 = 6.0$. While the learning rate is still warming up
-# it falls slowly. Then it falls by orders of magnitude (mind the scale), and at the end, with a learning rate near 0,
-# it comes to rest.
+# The first loss is that of a model that guesses: $\ln 405 = 6.0$, and a little more, since it guesses at random. While
+# the learning rate is still warming up it falls slowly. Then it falls by orders of magnitude (mind the scale), and at
+# the end, with a learning rate near 0, it comes to rest.
 #
 # The loss is measured with teacher forcing. The real test is without it: the model writes by itself, on sentences
 # that it has never seen. Two scores: the share of sentences that are **exactly** right, and **BLEU**, which counts
-# common pieces of one to four words and is 100 for perfect ones (notebook 9 builds it). For comparison, each English
-# word replaced by the French word that it most often goes with, in the English order.
+# common pieces of one to four words and is 100 for perfect ones (notebook 9 builds it). For comparison there is a
+# word-for-word translation: each English word replaced by the French word that it most often goes with, in the English
+# order.
 
 # %%
 dictionary: dict[str, dict[str, int]] = {}
@@ -901,7 +1008,7 @@ for name, pairs in (("new sentences:          ", test), ("unseen adjective + nou
 
 # %% [markdown]
 # The last line is the interesting one. Each of these sentences has an adjective beside a noun with which it never
-# stood in training, and yet the model puts it into its place and its form. It has learned rules and not phrases.
+# stood in training, and yet the model puts it into its place and its form. It has learned rules, and not only phrases.
 #
 # Try sentences of your own (the words have to be among `english.words`):
 
@@ -912,30 +1019,46 @@ sentences = [
     "the beautiful white stars follow my new boat in the quiet river",
 ]
 for sentence, result in zip(sentences, translation.translate(model, sentences)):
-    print(f"{sentence:66} {result}")
+    print(f"{sentence}\n    → {result}")
 
 # %% [markdown]
 # ## One sentence, from end to end
 #
-# What happens to one sentence on its way? Ids, memory, logits, probabilities, loss; before training and after.
+# What happens to one sentence on its way? First the shapes: words, ids, memory, logits, probabilities.
 
 # %%
-pair = next(pair for pair in data.test if len(pair.french) == 9 and len(pair.english) == 9)
-ids, wanted = translation.encode_pairs([pair])
+source_words = "the cat sees a white mouse on the chair".split()
+target_words = "le chat voit une souris blanche sur la chaise".split()
+ids, wanted = english.encode(source_words)[None], french.encode(target_words)[None]  # (1, 10) each, EOS at the end
 given = reference.shift_right(wanted, translation.BOS)
-memory = model.encode(ids)
-logits = model.decode(given, memory, ids)
-print("English:", " ".join(pair.english), "<eos>")
-print("source ids", tuple(ids.shape), "→ memory", tuple(memory.shape), "→ with given ids", tuple(given.shape),
-      "→ logits", tuple(logits.shape))  # fmt: skip
-before = untrained(ids, given).softmax(dim=-1)[0]  # (time, vocab)
+with torch.no_grad():
+    memory = model.encode(ids)
+    logits = model.decode(given, memory, ids)
+print("source words    ", " ".join(source_words), "<eos>")
+print("source ids      ", ids[0].tolist())
+print("memory          ", tuple(memory.shape), "  one vector for each source word, made by the encoder")
+print("given ids       ", given[0].tolist())
+print("logits          ", tuple(logits.shape), "  one number for each French word, at each of the positions")
+print("targets         ", wanted[0].tolist())
+
+# %% [markdown]
+# A softmax of the logits, and at each position the probability of the word that is asked for; before training and
+# after.
+
+# %%
+with torch.no_grad():
+    before = untrained(ids, given).softmax(dim=-1)[0]  # (time, vocab)
 after = logits.softmax(dim=-1)[0]
-print(f"\n{'given':12} {'asked for':12} {'p untrained':>12} {'p trained':>10}   the trained model says")
+print(f"{'given':12} {'asked for':12} {'p untrained':>12} {'p trained':>10}   the trained model says")
 for t, target in enumerate(wanted[0].tolist()):
     print(f"{french.words[given[0, t]]:12} {french.words[target]:12} {before[t, target]:12.5f} {after[t, target]:10.5f}"
           f"   {french.words[int(after[t].argmax())]}")  # fmt: skip
 for name, p in (("untrained", before), ("trained", after)):
     print(f"loss {name:10} {-p[range(len(p)), wanted[0]].log().mean():.4f}")
+
+# %% [markdown]
+# Untrained, each of 405 words has a probability around $1/405 = 0.0025$. Trained, the model is nearly certain at every
+# position, also of *une*: for that it has to know the gender of *souris*, a noun that it has not yet written.
 
 # %% [markdown]
 # ## Where it looks
@@ -993,8 +1116,9 @@ plt.show()
 # write *le* the decoder looks at *the* and at the word behind it. That word can tell it about the noun's gender, since
 # the encoder has let all the words look at each other before.
 #
-# Do not read too much into such pictures. A layer's mean over heads happens to align well here, another seed
-# gives another best head, and what a head looks at is not all that the model knows.
+# Do not read too much into such pictures. Here the mean over the heads of a layer aligns well; single heads divide the
+# work differently after each training. And what is looked at is not all that decides: notebook 1 showed weights that
+# change nothing.
 
 # %% [markdown]
 # ## Pre-training, then fine-tuning
@@ -1002,7 +1126,8 @@ plt.show()
 # Training from nothing is expensive. So today one mostly **pre-trains** a model once, on much data and a general task,
 # and **fine-tunes** it: training goes on, with a smaller learning rate, on a little data for the task at hand. Suppose
 # somebody wants their French in the style of a telegram, without determiners, and has only 500 examples. We start once
-# from the translator that comes with the course and once from nothing, with the same 60 steps.
+# from the translator that comes with the course (trained like yours above) and once from nothing, with the same 60
+# steps.
 
 # %%
 DETERMINERS = set("le la l' les un une des de d' ce cet cette ces mon ma mes notre nos".split())
@@ -1016,19 +1141,32 @@ def telegram(pairs: list) -> list:
 few, exam = telegram(data.train[:500]), telegram(data.test[:200])
 few_source, few_targets = translation.encode_pairs(few)
 fine_steps = 10 if FAST else 60
-for name, start, peak in (
-    ("fine-tuned", translation.load_translator(), 1e-3),
-    ("from nothing", translation.new_translator(), 3e-3),
-):
+
+
+def fine_tune(start: Transformer, peak: float) -> None:
     batches = translation.random_batches(few_source, few_targets, BATCH, fine_steps, seed=2)
-    reference.fit(start, batches, lambda step, top=peak: reference.cosine_rate(step, fine_steps, top, 5), 1, 0)
-    exact, common = translation.translation_quality(start, exam)
-    example = translation.translate(start, sentences[:1])[0]
+    rate = partial(reference.cosine_rate, steps=fine_steps, peak=peak, warmup=5)
+    reference.fit(start, batches, rate, translation.BOS, translation.PAD)
+
+
+def report_telegrams(name: str, writer: Transformer) -> None:
+    exact, common = translation.translation_quality(writer, exam)
+    example = translation.translate(writer, sentences[:1])[0]
     print(f"{name:13} {100 * exact:5.1f} % exact   BLEU {common:5.1f}   {example}")
 
+
+torch.manual_seed(3)
+pretrained, from_nothing = translation.load_translator(), translation.new_translator()
+report_telegrams("pre-trained", pretrained)
+fine_tune(pretrained, peak=1e-3)
+report_telegrams("fine-tuned", pretrained)
+fine_tune(from_nothing, peak=3e-3)
+report_telegrams("from nothing", from_nothing)
+
 # %% [markdown]
-# BERT and GPT are the same idea on a large scale: pre-trained on text alone, by guessing hidden or next words, then
-# fine-tuned. The notebooks of the next part do both.
+# Before fine-tuning the translator knows French and nothing of telegrams. 60 steps teach it the new style. In the same
+# 60 steps a model that starts from nothing does not even learn which word stands for which. BERT and GPT are the same
+# idea on a large scale: pre-trained on text alone, by guessing hidden or next words, then fine-tuned.
 #
 # **In your own words** (2 points, marked by hand). A friend trains a Transformer to translate. After 300 steps the
 # loss is 0.002, but what the model writes is nonsense. Which mistake do you suspect, why is the loss so low

@@ -40,18 +40,10 @@ from course_lib.grammar import make_data, spell
 from course_lib.multi_head_attention import merge_heads, split_heads
 from course_lib.plotting import COLOURS, show_matrix, use_course_style
 from course_lib.transformer import Transformer
-from course_lib.translation import (
-    BOS,
-    EOS,
-    PAD,
-    encode_pairs,
-    english_vocabulary,
-    french_vocabulary,
-    load_translator,
-)
+from course_lib.translation import BOS, EOS, PAD, encode_pairs, english_vocabulary, french_vocabulary, load_translator
 
 use_course_style()
-torch.set_num_threads(1)  # the tensors here are small: more threads would only wait for each other
+torch.set_num_threads(1)  # on a machine with other work to do, several threads wait for each other
 FAST = os.environ.get("COURSE_FAST") == "1"  # fewer repetitions, the same code
 
 # %% [markdown]
@@ -73,7 +65,7 @@ probabilities = logits.softmax(dim=-1)[0]
 best = probabilities.topk(3)
 print(f"{tuple(logits.shape)}: one number for each of the {len(french)} French words")
 for p, token in zip(best.values, best.indices):
-    print(f"  {french.words[token]:<8} {p:.4f}")
+    print(f"  {french.words[token]:<8} {p:.6f}")
 
 # %% [markdown]
 # The best first word is *le*. Now put it behind BOS and ask again: what follows "BOS le"? And again with the answer.
@@ -94,17 +86,31 @@ for step in range(1, 10):
     if token == EOS:
         break
 
+# %% [markdown]
+# And what came second? In the picture each step has the probabilities of all words that were first or second at some
+# step, as powers of ten: 0 is $10^0 = 1$, certain; −4 is $10^{-4}$, one in ten thousand.
+
 # %% figure
-columns = [french.ids[word] for word in dict.fromkeys(words)]
+first_two = [token for row in rows for token in row.topk(2).indices.tolist()]
+columns = list(dict.fromkeys(first_two))
+figure, ax = plt.subplots(figsize=(9, 4.2))
 show_matrix(
-    torch.stack(rows)[:, columns],
-    "probability of each word at each step",
+    torch.stack(rows)[:, columns].log10().round(decimals=1),
+    "how likely each word is at each step (power of ten)",
     rows="step",
     columns="next word",
     row_names=[str(step) for step in range(1, len(rows) + 1)],
     column_names=[french.words[token] for token in columns],
-    limits=(0, 1),
+    limits=(-8, 0),
+    numbers=False,
+    colourbar=True,
+    ax=ax,
 )
+for i, row in enumerate(rows):
+    for j, token in enumerate(columns):
+        power = math.log10(row[token])
+        ax.text(j, i, f"{power:.0f}".replace("-0", "0"), ha="center", va="center", fontsize=8,
+                color="black" if power > -4 else "white")  # fmt: skip
 plt.show()
 
 # %% [markdown]
@@ -113,7 +119,8 @@ plt.show()
 # - English says *black cat*, French *chat noir*. The model chose *petit* and *chat* before it came to *noir*: it is
 #   free to write in another order than it reads.
 # - The sentence ends with a token of its own, `<eos>`. The loop above stops there, because we told it to.
-# - This model is very sure of itself. Most of this notebook is about what to do when a model is not.
+# - This model is very sure of itself: each time the second choice is more than a thousand times less likely than the
+#   first. Most of this notebook is about what to do when a model is not sure.
 #
 # What if nobody stops it?
 
@@ -124,10 +131,10 @@ for _ in range(16):
 print(" ".join(french.words[token] for token in prefix[0, 1:]))
 
 # %% [markdown]
-# It goes on for ever. This one happens to repeat EOS; another one starts a second sentence. Nothing in its training
-# says what should stand there, since the places behind EOS were left out of the loss. **Stopping is the decoder's
-# job.** It stops for two reasons: the sentence has ended, or it has become too long (`max_len`), because a model can
-# forget to end.
+# It goes on for ever. This one happens to repeat EOS; another one might start a second sentence. Nothing in its
+# training says what should stand there, since the places behind EOS were left out of the loss. **Stopping is the job of
+# whoever runs the model.** There are two reasons to stop: the sentence has ended, or it has become too long
+# (`max_len`), because a model can forget to end.
 #
 # (A language model that continues a poem or answers a question does the same. It only has no source: its prefix begins
 # with the prompt instead of BOS alone.)
@@ -137,9 +144,9 @@ print(" ".join(french.words[token] for token in prefix[0, 1:]))
 # Sentences come in batches, and they end at different times. So the batch goes on until the *last* one has ended, and
 # those that ended earlier are filled up with padding.
 #
-# Conventions differ from library to library, and half of all trouble with decoders comes from that. In this course:
+# Conventions differ from library to library, and it is easy to be off by one token. In this course:
 #
-# | | |
+# | name | what it does |
 # |---|---|
 # | BOS | starts every prefix that the model sees; is **not** part of the result |
 # | EOS | ends a sentence; **is** part of the result |
@@ -148,7 +155,7 @@ print(" ".join(french.words[token] for token in prefix[0, 1:]))
 #
 # Write **greedy decoding**: at each step, and for each sentence, take
 #
-# $$y_t = \arg\max_y\, P(y \mid y_1 \dots y_{t-1})$$
+# $$y_t = \arg\max_y\, P(y \mid \text{source},\, y_1 \dots y_{t-1})$$
 #
 # The model is passed as a function `next_logits`. It wants the **whole** prefix each time, `(rows, time)` with BOS
 # first, and returns `(rows, vocab)`.
@@ -190,10 +197,11 @@ ids = reference.greedy_decode(uncached(model, sources), len(sources), BOS, EOS, 
 for pair, row in zip(pairs, ids):
     print(f"{' '.join(pair.english)}\n    → {spell(french.decode(row))}")
 
-kind = torch.ones_like(ids) + (ids == EOS).long() - (ids == PAD).long()
+# %% figure
+kind = 2 * (ids == EOS).float() + (ids == PAD).float()
 ax = show_matrix(
-    kind.float(),
-    "a batch of results: words (grey), EOS (yellow), padding (dark)",
+    kind,
+    "the batch of results: words (dark), EOS (yellow), padding (grey)",
     rows="sentence",
     columns="step",
     column_names=[str(step) for step in range(1, ids.shape[1] + 1)],
@@ -203,11 +211,13 @@ ax = show_matrix(
 for i, row in enumerate(ids.tolist()):
     for j, token in enumerate(row):
         text = {PAD: "", EOS: "EOS"}.get(token, french.words[token])
-        ax.text(j, i, text, ha="center", va="center", fontsize=6, color="black" if token == EOS else "white")
-ax.figure.set_size_inches(9, 2.8)
+        ax.text(j, i, text, ha="center", va="center", fontsize=8, color="black" if token == EOS else "white")
+ax.figure.set_size_inches(10, 2.8)
 plt.show()
 
 # %% [markdown]
+# The batch is as long as its longest sentence. Each row has one EOS and nothing but padding behind it.
+#
 # Does a sentence's translation depend on its neighbours in the batch, or on the padding of its source? It must not.
 
 # %%
@@ -222,7 +232,8 @@ print("each sentence alone = all together:", alone == together)
 # ## 3 · The best word may lead into a bad sentence
 #
 # Greedy decoding never looks back. Here is a model with six tokens, small enough to work out by hand. It starts with
-# *I* (0.5) or *a* (0.4). After *I* it is unsure; after *a* it is nearly certain of *student*.
+# *I* (0.5) or *a* (0.4), seldom with anything else. After *I* it is unsure; after *a* it is nearly certain of
+# *student*.
 
 # %%
 TOKENS = ["BOS", "EOS", "I", "a", "am", "student"]
@@ -261,7 +272,7 @@ ends = {
 }
 for word in ("I", "a"):
     colour = COLOURS[0] if word == "I" else COLOURS[1]
-    ax.plot([0.08, 0.94], [0.5, places[word][1]], color=colour, linewidth=8 * TOY["BOS"][word])
+    ax.plot([0.13, 0.94], [0.5, places[word][1]], color=colour, linewidth=8 * TOY["BOS"][word])
     ax.text(0.5, (0.5 + places[word][1]) / 2 + 0.06, f"{TOY['BOS'][word]:.2f}", ha="center")
     ax.text(1, places[word][1], word, ha="center", va="center", fontweight="bold")
 ax.text(0, 0.5, "BOS", ha="center", va="center", fontweight="bold")
@@ -290,12 +301,21 @@ plt.show()
 # 2. keep the $B$ best of *all* of them; one prefix may have several children among these, another none;
 # 3. those that end with EOS are set aside, the others go on.
 #
+# By hand, on the toy with $B = 2$ (follow it in the picture):
+#
+# | round | candidates, best first | the two that are kept |
+# |---|---|---|
+# | 1 | *I* 0.50, *a* 0.40, *am* 0.05, *student* 0.05 | *I*, *a* |
+# | 2 | *a student* 0.36, *I am* 0.20, *I student* 0.175, *I a* 0.125, … | *a student*, *I am* |
+# | 3 | *a student* EOS 0.36, *I am* EOS 0.20, … | both have ended, and *a student* wins |
+#
 # The probability of a sentence is a product of many small factors. To keep it from running down to 0, add logarithms:
 #
 # $$\log P(y) = \sum_{t} \log P(y_t \mid y_1 \dots y_{t-1})$$
 
 # %%
-print("0.2 to the power 500 in float32:", torch.tensor(0.2) ** 500, "   as a logarithm:", round(500 * math.log(0.2), 1))
+print("0.2 to the power 500 in float32:", (torch.tensor(0.2) ** 500).item())
+print("its logarithm, 500 · ln 0.2:    ", round(500 * math.log(0.2), 1))
 
 # %% [markdown]
 # > **Spot the mistake.** "Beam search runs the model twice, once for *I* and once for *a*, and keeps the version that
@@ -324,7 +344,7 @@ fig, ax = plt.subplots(figsize=(6.5, 3))
 for alpha, style in ((0.0, "o-"), (0.6, "s-"), (1.0, "^-")):
     ax.plot(lengths, lengths * math.log(0.8) / lengths**alpha, style, markersize=4, label=f"α = {alpha:g}")
 ax.set(title="Score of a sentence in which every token has probability 0.8", xlabel="length", ylabel="score")
-ax.set_xticks(range(0, 21, 5))
+ax.set(xticks=range(0, 21, 5), ylim=(None, 0))
 ax.legend()
 plt.show()
 
@@ -357,13 +377,10 @@ def beam_search(
     log-probability / length**alpha.
     """
     ### BEGIN SOLUTION
-    prefixes = torch.tensor([[bos_id]])  # (beam, time)
-    totals = torch.zeros(1)  # (beam,)
-    finished = []
+    prefixes, totals, finished = torch.tensor([[bos_id]]), torch.zeros(1), []  # (beam, time), (beam,)
     for length in range(1, max_len + 1):
-        log_probabilities = next_logits(prefixes).log_softmax(dim=-1)  # (beam, vocab)
-        vocab_size = log_probabilities.shape[-1]
-        candidates = totals[:, None] + log_probabilities
+        candidates = totals[:, None] + next_logits(prefixes).log_softmax(dim=-1)  # (beam, vocab)
+        vocab_size = candidates.shape[1]
         totals, places = candidates.flatten().topk(min(beam_size, candidates.numel()))
         parents, tokens = places // vocab_size, places % vocab_size
         prefixes = torch.cat([prefixes[parents], tokens[:, None]], dim=1)
@@ -371,7 +388,7 @@ def beam_search(
         for total, prefix in zip(totals[over], prefixes[over]):
             finished.append((total.item() / length**alpha, prefix[1:].tolist()))
         prefixes, totals = prefixes[~over], totals[~over]
-        if len(prefixes) == 0:
+        if over.all():
             break
     score, best = max(finished)
     return best, score
@@ -390,7 +407,10 @@ for beam_size in (1, 2, 3):
     print(f"beam {beam_size}: {' '.join(TOKENS[token] for token in ids):<16} probability {math.exp(score):.2f}")
 
 # %% [markdown]
-# Two prefixes are enough here. Does it help the translator?
+# Two prefixes are enough here. (Libraries often have a second number beside `beam_size`, called `top_beams` or similar:
+# how many of the finished sentences are returned. Ours returns the best one.)
+#
+# Does it help the translator? We compare greedy decoding with a beam of 4 and $\alpha = 1$.
 
 # %%
 test = make_data().test[: 40 if FAST else 120]
@@ -419,8 +439,8 @@ print(f"{len(test)} sentences: greedy {greedy_exact:.1%} exact, beam 4 {beam_exa
 
 # %% [markdown]
 # Not at all: this model is so sure that greedy already finds what the beam finds. A search can only help a model that
-# hesitates. So let us spoil the translator: multiply every weight by $1 + 0.4\,\varepsilon$ with random $\varepsilon$.
-# We do it with several seeds, because one run proves nothing.
+# hesitates. So let us spoil the translator: multiply every weight by $1 + 0.4\,\varepsilon$, with $\varepsilon$ drawn
+# from a normal distribution. We do it with several seeds, because one run proves nothing.
 
 
 # %%
@@ -441,22 +461,23 @@ for seed in range(1 if FAST else 4):
         f"seed {seed}: greedy {greedy_exact:6.1%}, beam {beam_exact:6.1%}, {changes[-1]:+.1f} points, {differ} differ"
     )
 
-# %%
+# %% figure
 fig, ax = plt.subplots(figsize=(6, 3))
 ax.bar(range(len(changes)), changes, color=[COLOURS[0] if change >= 0 else COLOURS[1] for change in changes])
 ax.axhline(0, color="black", linewidth=0.8)
 ax.set(
     title="Beam 4 against greedy, spoiled translators",
     xlabel="seed of the noise",
-    ylabel="points of exact match",
+    ylabel="gain in exact match (points)",
     xticks=range(len(changes)),
 )
 plt.show()
 
 # %% [markdown]
-# A point or two: with 120 sentences, one sentence is 0.8 points. Many translations differ, and the share of right ones
-# hardly moves. The price is a model that works on four prefixes instead of one. Vaswani et al. (2017) used a beam of 4
-# with α = 0.6. It is worth knowing, and no cure: measure on your own model before you believe in it.
+# A gain each time, and a small one: of 120 sentences one is 0.8 points, so it is one to three sentences. Many more
+# translations differ than become right. The price is a model that works on four
+# prefixes instead of one. Vaswani et al. (2017) used a beam of 4 with α = 0.6 (in a slightly different formula). It is
+# worth knowing, and no cure: measure on your own model before you believe in it.
 #
 # ## 4 · Drawing lots
 #
@@ -495,7 +516,7 @@ fig, ax = plt.subplots(figsize=(8, 1.9))
 left = 0.0
 for token, (width, right) in enumerate(zip(p.tolist(), ends_at.tolist())):
     ax.barh(0, width, left=left, color=COLOURS[token], edgecolor="white", height=0.6)
-    ax.text(left + width / 2, 0, str(token), ha="center", va="center", color="white" if token != 3 else "black")
+    ax.text(left + width / 2, 0, str(token), ha="center", va="center", color="white" if token < 3 else "black")
     left = right
 ax.plot([0.7, 0.7], [-0.45, 0.45], color="black", linewidth=2)
 ax.text(0.7, 0.5, "u = 0.7 draws token 1", ha="center")
@@ -528,6 +549,7 @@ def sample(logits: Tensor, temperature: float, u: Tensor) -> Tensor:
         return logits.argmax(dim=-1)
     probabilities = (logits / temperature).softmax(dim=-1)  # (batch, vocab)
     ends = probabilities.cumsum(dim=-1)  # where each token's piece ends
+    ends = ends / ends[:, -1:]  # the last one at exactly 1, whatever rounding did
     passed = ends <= u[:, None]  # pieces that lie wholly before u
     return passed.sum(dim=-1)
     ### END SOLUTION
@@ -558,10 +580,10 @@ plt.show()
 # %% [markdown]
 # ### What temperature does to a text
 #
-# The translator is too sure to show it, so here is a model made of nothing but counts: how often does each character
-# follow these four? It "read" the documentation inside of Python's own modules. It sees a **sliding window** of four
-# characters: after each draw the window moves on by one, and what falls out of it is forgotten. A Transformer with a
-# window of 256 tokens is used in the same way: `next_logits(ids[:, -256:])`.
+# The translator is too sure to show it, so here is a model made of nothing but counts: after any four characters, how
+# often did each character come next? It "read" the documentation inside of Python's own modules. It sees a **sliding
+# window** of four characters: after each draw the window moves on by one, and what falls out of it is forgotten. A
+# Transformer with a window of 256 tokens is used in the same way: `next_logits(ids[:, -256:])`.
 
 # %%
 WINDOW = 4
@@ -585,14 +607,14 @@ def character_logits(window: str) -> Tensor:
 for T in (0.2, 0.5, 1.0, 2.0):
     torch.manual_seed(1)
     written = "Retu"
-    for _ in range(110):
+    for _ in range(90):
         drawn = reference.sample(character_logits(written[-WINDOW:]), T, torch.rand(1))
         written += characters[int(drawn)]
-    print(f"T = {T}:  {written}\n")
+    print(f"T = {T}:  {written}")
 
 # %% [markdown]
-# At 0.2 the text is what occurs most often, and easily runs in circles. At 2 it takes rare turns at every step. Between
-# them lies what people use: 0.5 to 1.
+# At 0.2 the text is what occurs most often, and runs in circles. At 2 it takes rare turns at every step. What people
+# use lies between them, mostly from 0.5 to 1.
 #
 # ## 5 · Cutting off the tail
 #
@@ -623,7 +645,8 @@ for n in (1, 20, 100):
 def top_k_filter(logits: Tensor, k: int) -> Tensor:
     """Keep the k largest logits of each row; the others become -inf.
 
-    logits: (..., vocab), any number of axes in front. If k is larger than the vocabulary, everything is kept.
+    logits: (..., vocab), any number of axes in front; no two logits of a row are equal.
+    k: 1 or more. If it is larger than the vocabulary, everything is kept.
     Returns: the same shape.
     """
     ### BEGIN SOLUTION
@@ -693,6 +716,9 @@ def top_p_filter(logits: Tensor, p: float) -> Tensor:
 check(top_p_filter)
 
 # %%
+by_hand = torch.tensor([0.1, 0.45, 0.15, 0.3])
+print("the example above:", reference.top_p_filter(by_hand.log(), 0.7).softmax(dim=-1))
+
 fig, axes = plt.subplots(1, 2, figsize=(8.5, 2.7), sharey=True)
 draw_filtered(axes[0], sure, reference.top_p_filter(sure, 0.85), "a sure model, p = 0.85")
 draw_filtered(axes[1], unsure, reference.top_p_filter(unsure, 0.85), "an unsure model, p = 0.85")
@@ -701,8 +727,8 @@ axes[0].legend()
 plt.show()
 
 # %% [markdown]
-# Two tokens on the left, six on the right: the cut adapts itself. In practice all three are combined: temperature, then
-# top-k or top-p, then the draw.
+# Of the example, 0.45 and 0.3 are left and divided by 0.75. In the picture, two tokens on the left and six on the
+# right: the cut adapts itself. In practice one combines these: temperature, then top-k or top-p, then the draw.
 #
 # ### One source, two translations
 #
@@ -773,7 +799,8 @@ for n in (16, 64, 256, 1024):
     print(f"{n:>5} {without:>12,} {n**3 / 3:>12,.0f} {with_cache:>9,} {n**2 / 2:>9,.0f} {n:>5}")
 
 # %% [markdown]
-# For 64 tokens: 89,440 scores without a cache, 2,080 with one.
+# For 64 tokens: 89,440 scores without a cache, 2,080 with one. (The last column counts the steps of a recurrent
+# network; we come to it in section 7.)
 #
 # > **Spot the mistake.** "To write the next token, a Transformer is given the whole text so far. Attention is
 # > quadratic, so the cost of writing $n$ tokens grows with $n^2$."
@@ -788,10 +815,21 @@ for n in (16, 64, 256, 1024):
 # ### Keys and values can be kept
 #
 # Why is it allowed to keep them? Because of the causal mask. Position 3 never sees position 4, so nothing about
-# position 3 changes when token 4 arrives: its key, its value and its output stay what they were. Only the *query* is
-# not needed again, since nobody asks for position 3's output any more. So we keep keys and values: the **KV cache**.
+# position 3 changes when token 4 arrives: its key, its value and its output stay what they were. The translator's
+# outputs for a prefix of 4 tokens, and for the same prefix with one more:
+
+# %%
+target = french.encode("le petit chat noir voit un chien".split())
+given = torch.cat([torch.tensor([BOS]), target])[None]  # (1, 9)
+memory = model.encode(source)
+short, longer = (model.decode(given[:, :n], memory, source) for n in (4, 5))  # (1, 4, vocab), (1, 5, vocab)
+print(f"largest difference in the first four positions: {(longer[:, :4] - short).abs().max():.6f}")
+
+# %% [markdown]
+# None (another machine may show a rounding error). The *queries* of old positions are not needed again either, since
+# nobody asks for their outputs any more. So we keep keys and values: the **KV cache**.
 #
-# In code the cache is an argument that goes in and comes out. `output, cache = attention(piece, cache)`. Be wary of
+# In code the cache is an argument that goes in and comes out: `output, cache = attention(piece, cache)`. Be wary of
 # functions that accept a `cache` and never look at it: nothing complains, each piece just sees itself alone.
 #
 # A piece can be more than one token: a prompt comes in all at once, then the answer token by token. Then the mask is no
@@ -821,8 +859,11 @@ plt.show()
 # $$\text{softmax}\Big(\frac{Q_{\text{new}}\,[K_{\text{old}};K_{\text{new}}]^\top}{\sqrt{d_k}} + \text{mask}\Big)
 # \,[V_{\text{old}};V_{\text{new}}]$$
 #
+# $[\,;\,]$ puts the new rows below the old ones, and the mask adds 0 where looking is allowed and $-\infty$ elsewhere.
+#
 # `split_heads(x, num_heads)` gives `(batch, head, time, d_k)`, and `merge_heads` puts the heads together again. Do not
-# change the old cache in place: a beam search continues one cache in several ways.
+# change the old cache in place: a beam search continues one cache in several ways. The four projections are given;
+# `forward` is yours.
 #
 # {{exercise CachedAttention}}
 
@@ -832,15 +873,12 @@ class CachedAttention(nn.Module):
     """Causal self-attention that is given a sequence in pieces, with the keys and values of the earlier ones."""
 
     def __init__(self, d_model: int, num_heads: int):
-        """Four nn.Linear(d_model, d_model): w_q, w_k, w_v and w_o."""
-        ### BEGIN SOLUTION
         super().__init__()
         self.num_heads = num_heads
         self.w_q = nn.Linear(d_model, d_model)
         self.w_k = nn.Linear(d_model, d_model)
         self.w_v = nn.Linear(d_model, d_model)
         self.w_o = nn.Linear(d_model, d_model)
-        ### END SOLUTION
 
     def forward(self, x: Tensor, cache: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """
@@ -909,6 +947,9 @@ for n in lengths:
     assert torch.equal(*results)
 ratios = [slow / fast for slow, fast in zip(seconds["no cache"], seconds["cache"])]
 
+print("ratio:", {n: round(ratio, 1) for n, ratio in zip(lengths, ratios)})
+
+# %% figure
 fig, axes = plt.subplots(1, 2, figsize=(8.5, 3))
 for name, style in (("no cache", "o-"), ("cache", "s-")):
     axes[0].plot(lengths, seconds[name], style, label=name)
@@ -920,7 +961,6 @@ for ax in axes:
     ax.set_xticks(lengths, [str(n) for n in lengths])
     ax.minorticks_off()
 plt.show()
-print("ratio:", {n: round(ratio, 1) for n, ratio in zip(lengths, ratios)})
 
 # %% [markdown]
 # The tokens are the same, and the ratio grows with the length. It is smaller than the ratio of scores (43 for 64
@@ -1010,7 +1050,7 @@ print(f"a = 0.8, 50 steps ago: {0.8**50:.1e}")
 # %%
 hypothesis = "le chat voit le le chien".split()
 wanted = "le petit chat voit le chien".split()
-for n in (1, 2):
+for n in (1, 2, 3, 4):
     found = ngrams(hypothesis, n)
     right = found & ngrams(wanted, n)  # & takes the smaller count of each
     print(f"n = {n}: {found.total()} n-grams, {right.total()} right:", {" ".join(gram): k for gram, k in right.items()})
@@ -1026,7 +1066,8 @@ for n in (1, 2):
 #
 # $$\text{BLEU} = 100 \cdot \min\!\big(1,\, e^{\,1 - r/h}\big) \cdot \big(p_1\, p_2\, p_3\, p_4\big)^{1/4}$$
 #
-# It is 0 if one of the $p_n$ is 0. `ngrams(tokens, n)` gives a Counter of the n-grams, and is yours to use.
+# It is 0 if one of the $p_n$ is 0. So it would be 0 for the sentence above, of which no four words in a row are right:
+# BLEU is made for many sentences. `ngrams(tokens, n)` gives a Counter of the n-grams, and is yours to use.
 #
 # {{exercise bleu}}
 
@@ -1095,13 +1136,25 @@ plt.show()
 
 # %% [markdown]
 # Where sentences are nearly right, BLEU is forgiving and exact match is not. In the last row BLEU says "more than
-# half", and yet three of four sentences have a mistake. Neither measure knows what a sentence *means*: a right
-# paraphrase scores low, and a forgotten *ne … pas* costs little. Report what you measured, and on what.
+# half", and yet three of four sentences have a mistake.
 #
-# ### In your own words
+# Neither measure knows what a sentence *means*. Take all right translations that say *ne … pas*, and forget just that:
+
+# %%
+negated = [list(pair.french) for pair in data.test if "pas" in pair.french]
+turned = [[word for word in words if word not in ("ne", "n'", "pas")] for words in negated]
+print("right:    ", spell(negated[0]))
+print("forgotten:", spell(turned[0]))
+print(f"{len(turned)} sentences: exact {exact_match(turned, negated):.0%}, BLEU {reference.bleu(turned, negated):.1f}")
+
+# %% [markdown]
+# Every one of them now says the opposite, and BLEU still gives half of its points for the words that are left. A right
+# paraphrase, on the other hand, scores low, since its words are others. Report what you measured, and on what.
 #
-# A friend says: "My chat model uses beam search with a beam of 50, because it finds the most probable answer. And I
-# leave the KV cache off, so that the answers are exact." What do you reply, to both sentences?
+#
+# **In your own words** (2 points, marked by hand). A friend says: "My chat model uses beam search with a beam of 50,
+# because it finds the most probable answer. And I leave the KV cache off, so that the answers are exact." What do you
+# reply, to both sentences?
 
 # %% answer beam_of_fifty 2 [markdown]
 # ### BEGIN SOLUTION

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import jupytext
@@ -16,6 +18,7 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import ClearOutput, DeduplicateIds, OverwriteCells, OverwriteKernelspec
 
 from autograder import build
+from autograder import rebuild as rebuilding
 from autograder.course import CourseError
 from autograder.rebuild import (
     MOST_CELLS,
@@ -26,6 +29,7 @@ from autograder.rebuild import (
     Rebuilt,
     master_notebook,
     rebuild,
+    submitted_text,
 )
 
 STEM = "02_masks"
@@ -354,11 +358,14 @@ def test_thousands_of_oddities_give_a_few_notes(master: NotebookNode, submission
 # --- answers: deleted, doubled, retyped, merged ---------------------------------------------------------
 
 
-def test_a_deleted_answer_is_the_stub_again(master: NotebookNode, submission: dict[str, Any]) -> None:
-    submission["cells"].remove(cell(submission, "causal_mask"))
-    result = redo(master, submission)
+@pytest.mark.parametrize("name", ["causal_mask", "why_low_loss"])
+def test_a_deleted_answer_is_the_stub_again(name: str, master: NotebookNode, released: str) -> None:
+    data = json.loads(released)
+    data["cells"].remove(cell(data, name))
+    result = redo(master, data)
     assert result.notebook == master
-    assert result.notes == ("The cell causal_mask was deleted. It counts as not attempted.",)
+    assert result.answers[name] == cell(master, name).source
+    assert result.notes == (f"The cell {name} was deleted. It counts as not attempted.",)
 
 
 @pytest.mark.parametrize("kind", ["markdown", "raw", "heading", None])
@@ -472,6 +479,7 @@ def test_pictures_in_a_written_answer_are_kept_and_nothing_else(
         "a.png": {"image/png": "aGVsbG8="},
         "b.png": {"image/png": '"><script>'},
         "c": {"text/html": "aGVsbG8="},
+        "\ud800": {"image/png": "aGVsbG8="},
         "d": 3,
     }
     result = redo(master, submission)
@@ -500,6 +508,7 @@ def test_extra_cells_lose_everything_but_their_text(master: NotebookNode, submis
 # --- lost metadata --------------------------------------------------------------------------------------
 
 
+@cache
 def master_of(stem: str) -> tuple[NotebookNode, dict[str, str]]:
     """The instructor's notebook and the solutions of any assignment, without a gradebook."""
     release = nbformat.read(build.NOTEBOOKS / f"{stem}.ipynb", as_version=4)
@@ -601,6 +610,17 @@ def test_an_answer_and_its_check_without_grade_ids_in_an_otherwise_whole_noteboo
     assert "causal_mask" in flagged(master, submission)
 
 
+def test_a_written_answer_that_was_moved_in_a_notebook_that_lost_some_grade_ids(
+    master: NotebookNode, submission: dict[str, Any]
+) -> None:
+    answer = cell(submission, "why_low_loss")
+    submission["cells"].remove(answer)
+    submission["cells"].append(markdown("Because it has seen the future."))
+    assert "why_low_loss was deleted" in "".join(redo(master, submission).notes)
+    cell(submission, "causal_mask_check")["metadata"] = {}
+    assert "which cell is the answer why_low_loss" in flagged(master, submission)
+
+
 def test_another_notebook_is_for_a_person(master: NotebookNode) -> None:
     other = json.loads((build.NOTEBOOKS / "03_positions.ipynb").read_text(encoding="utf-8"))
     assert "Is it another notebook?" in flagged(master, other)
@@ -684,6 +704,25 @@ def test_deeply_nested_values_do_no_harm(master: NotebookNode, submission: dict[
     nested = "[" * 900 + "]" * 900
     result = rebuild(master, json.dumps(submission).replace('"DEEP"', nested))
     assert any("said points = a list" in note for note in result.notes)
+
+
+def test_notes_and_reasons_can_be_written_down(master: NotebookNode, submission: dict[str, Any]) -> None:
+    details = cell(submission, "causal_mask_check")["metadata"]
+    details["tags"] = ["\ud800\n\x1b[31m"]
+    details["nbgrader"]["points"] = "\ud800"
+    notes = redo(master, submission).notes
+    assert any("had the tags ???[31m." in note for note in notes)
+    assert any("said points = ?." in note for note in notes)
+    with pytest.raises(NotRebuilt, match=r"unknown format \?"):
+        redo(master, {"nbformat": "\ud800", "cells": []})
+
+
+def test_a_file_is_read_whatever_its_bytes_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "02_masks.ipynb"
+    path.write_bytes(b"\xef\xbb\xbf{\xff\r\n}")
+    assert submitted_text(path) == "{\ufffd\r\n}"
+    monkeypatch.setattr(rebuilding, "MOST_CHARACTERS", 2)
+    assert len(submitted_text(path)) == 3
 
 
 def test_lone_surrogates_in_an_answer_become_question_marks(master: NotebookNode, submission: dict[str, Any]) -> None:

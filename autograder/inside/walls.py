@@ -25,6 +25,7 @@ import json
 import os
 import platform
 import shutil
+import stat
 import struct
 import subprocess
 import sys
@@ -49,7 +50,7 @@ class Limits:
     file_size: int = 32 * MEGABYTE  # bytes in one file; a longer write fails with EFBIG
     disk: int = 128 * MEGABYTE  # bytes in the whole scratch folder, where the scratch wall stands
     open_files: int = 256
-    threads: int = 64  # beyond the tasks that the machine has now; no effect on root, whom the kernel exempts
+    threads: int = 64  # beyond the tasks that the machine has now
 
 
 @dataclass(frozen=True)
@@ -72,26 +73,24 @@ SYSTEM_SETTINGS = ("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/
 MACHINE_FACTS = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu", "/sys/devices/system/node")
 RANDOM_DEVICES = ("/dev/random", "/dev/urandom", "/dev/zero")
 
+CAP_SYS_ADMIN = 21
+
 INSIDE_NAMESPACES = "AUTOGRADER_NAMESPACES"  # set by `wrapped`, read by `confine`
 
 
-def interpreter_folders() -> list[Path]:
+@functools.cache
+def interpreter_folders() -> tuple[Path, ...]:
     """Where this Python and its packages lie: the virtual environment, what it is based on, the user's own packages."""
     prefixes = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
     site = sys.modules.get("site")
     if site is not None and site.ENABLE_USER_SITE:
         prefixes.append(site.getusersitepackages())
-    program = Path(sys.executable)
-    while program.is_symlink():  # each link on the way from .venv/bin/python to the real program has to resolve
-        program = program.parent / program.readlink()
-        prefixes.append(str(program.parent.parent))
-    found = [path for prefix in prefixes for path in (Path(os.path.normpath(prefix)), Path(prefix).resolve())]
-    outside_system = [path for path in found if path.is_dir() and not _is_within(path, SYSTEM_FOLDERS)]
-    return list(dict.fromkeys(outside_system))
-
-
-def _is_within(path: Path, folders: Sequence[str]) -> bool:
-    return any(path.is_relative_to(folder) for folder in folders)
+    program = sys.executable
+    while os.path.islink(program):  # each link on the way from .venv/bin/python to the real program has to resolve
+        program = os.path.join(os.path.dirname(program), os.readlink(program))
+        prefixes.append(os.path.dirname(os.path.dirname(program)))
+    found = [Path(path) for prefix in prefixes for path in (os.path.normpath(prefix), os.path.realpath(prefix))]
+    return tuple(dict.fromkeys(path for path in found if os.path.isdir(path)))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -111,15 +110,16 @@ def wrapped(
 
     The program sees the system's libraries, this interpreter's folders, the `visible` folders and files at their own
     paths, and `mounts` (path inside -> path outside), all of it read-only. A mount point must not lie in another
-    read-only folder unless it exists there. `hidden` paths, say a course that is installed among the packages, appear
-    empty. Only /tmp can be written to. The environment is cleared but for a few settings and `environment`.
+    read-only folder unless it exists there. `hidden` paths inside, say a course that is installed among the packages,
+    are empty folders and files that cannot be opened. Only /tmp can be written to. The environment is cleared but for
+    a few settings and `environment`.
 
     Open files cross if the caller passes them on (`pass_fds` of subprocess). The program dies with the thread
     that started it: start it from a thread that lives as long as the grader. Use it only if `probe` says it works.
     """
-    arguments = ["bwrap", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "grader"]
-    arguments += ["--unshare-user", "--uid", "1000", "--gid", "1000"]
+    arguments = ["bwrap", "--die-with-parent", "--new-session", *_privileges()]
     arguments += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    arguments += ["--hostname", "grader"]
     for folder in map(Path, SYSTEM_FOLDERS):
         if folder.is_symlink():
             arguments += ["--symlink", str(folder.readlink()), str(folder)]
@@ -135,16 +135,32 @@ def wrapped(
     for inside, outside in (mounts or {}).items():
         arguments += _shown(inside, outside)
     for path in hidden:
-        arguments += _covered(path)
+        arguments += _covered(path, is_folder=_outside(path, mounts or {}).is_dir())
     arguments += ["--remount-ro", "/dev", "--remount-ro", "/"]
     arguments += ["--chdir", "/tmp", "--clearenv"]
-    for name, value in {**clean_environment(), **(environment or {})}.items():
+    for name, value in {**clean_environment(), INSIDE_NAMESPACES: "1", **(environment or {})}.items():
         arguments += ["--setenv", name, value]
     return [*arguments, "--", *command]
 
 
+def _privileges() -> list[str]:
+    """None; but root's warm process keeps what it takes to make each runner another user's, to end it, to clean up."""
+    if os.geteuid() != 0 or not _may_mount():
+        return ["--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"]
+    kept = ("CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_SETFCAP", "CAP_KILL", "CAP_DAC_OVERRIDE")
+    return ["--cap-drop", "ALL", *(word for name in kept for word in ("--cap-add", name))]
+
+
+def _may_mount() -> bool:
+    """Whether this is a full root, and not one of a container, who needs a user namespace like anybody else."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return bool(int(status["CapEff"], 16) & 1 << CAP_SYS_ADMIN)
+
+
 def _shown(inside: Path, outside: Path | None = None) -> list[str]:
-    return ["--ro-bind", str(outside or inside), str(inside)]
+    """Show a path. Folders on the way to it are made so that the users that root's runners become can pass."""
+    way = [word for parent in reversed(inside.parents) for word in ("--perms", "0755", "--dir", str(parent))]
+    return [*way, "--ro-bind", str(outside or inside), str(inside)]
 
 
 def _tmpfs(path: str, size: int) -> list[str]:
@@ -152,27 +168,35 @@ def _tmpfs(path: str, size: int) -> list[str]:
     return [*limit, "--tmpfs", path]
 
 
-def _covered(path: Path) -> list[str]:
-    """An empty, read-only folder over a folder; nothing over a file."""
-    if path.is_dir():
+def _outside(path: Path, mounts: Mapping[Path, Path]) -> Path:
+    """What a path inside is called outside."""
+    for inside, outside in mounts.items():
+        if path.is_relative_to(inside):
+            return outside / path.relative_to(inside)
+    return path
+
+
+def _covered(path: Path, is_folder: bool) -> list[str]:
+    """An empty, read-only folder over a folder; over a file a device, which cannot be opened in such a place."""
+    if is_folder:
         return ["--tmpfs", str(path), "--remount-ro", str(path)]
     return ["--ro-bind", "/dev/null", str(path)]
 
 
-def clean_environment() -> dict[str, str]:
+def clean_environment(home: Path = Path("/tmp")) -> dict[str, str]:
+    """What the warm process finds in its environment. Without namespaces, `home` should be a folder of its own."""
     language = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": "/tmp",
-        "TMPDIR": "/tmp",
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "MPLCONFIGDIR": str(home / "matplotlib"),
+        "IPYTHONDIR": str(home / "ipython"),
         "USER": "student",
         "LOGNAME": "student",
         "MPLBACKEND": "Agg",
-        "MPLCONFIGDIR": "/tmp/matplotlib",
-        "IPYTHONDIR": "/tmp/ipython",
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
-        INSIDE_NAMESPACES: "1",
         **language,
     }
 
@@ -210,6 +234,8 @@ def confine(
         raise WallError("Walls stand around one thread: confine a process before it starts any others.")
     parent = os.getppid()
     _close_all_but(keep)
+    if LIMITS in walls and os.geteuid() == 0 and _all_can_read([*interpreter_folders(), *readable, scratch.parent]):
+        _stop_being_root(scratch)
     standing = [NAMESPACES] if NAMESPACES in walls and os.environ.get(INSIDE_NAMESPACES) else []
     if SCRATCH in walls and _mount_scratch(scratch, limits.disk):
         standing.append(SCRATCH)
@@ -243,6 +269,25 @@ def _close_all_but(keep: Collection[int]) -> None:
         if descriptor not in keep:
             with contextlib.suppress(OSError):  # the one that listed the folder is closed already
                 os.close(descriptor)
+
+
+def _all_can_read(paths: Sequence[Path]) -> bool:
+    """Whether the users that root's runners become can reach and read these."""
+    ways = {parent for path in paths for parent in path.resolve().parents}
+    return all(os.stat(way).st_mode & 0o001 for way in ways) and all(os.stat(path).st_mode & 0o004 for path in paths)
+
+
+def _stop_being_root(scratch: Path) -> None:
+    """Become a user of one's own, since the kernel sets root no limit of threads. In some containers there is none."""
+    spare = 65000 + os.getpid() % 500  # reserved in Debian, and mapped in containers that map few users
+    with contextlib.suppress(OSError):
+        os.setgroups([])
+        os.setresgid(spare, spare, spare)
+        os.chown(scratch, spare, -1)
+        try:
+            os.setresuid(spare, spare, spare)
+        except OSError:
+            os.chown(scratch, 0, -1)
 
 
 def _move_into(scratch: Path) -> None:
@@ -281,7 +326,7 @@ def _drop_privileges() -> None:
 
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
-MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 2, 4, 0x4000, 0x40000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 0x4000, 0x40000
 
 
 def _mount_scratch(scratch: Path, size: int) -> bool:
@@ -296,11 +341,18 @@ def _mount_scratch(scratch: Path, size: int) -> bool:
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
     except OSError:
         return False
-    libc, options = _libc(), f"size={size},nr_inodes=10000,mode=700".encode()
-    if libc.mount(None, b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None) != 0:
-        return False
-    target, flags = os.fsencode(scratch), ctypes.c_ulong(MS_NOSUID | MS_NODEV)
-    return bool(libc.mount(b"scratch", target, b"tmpfs", flags, options) == 0)
+    harmless = MS_NOSUID | MS_NODEV
+    options = f"size={size},nr_inodes=10000,mode=700"
+    mounted = _mount("/", MS_REC | MS_PRIVATE) and _mount(str(scratch), harmless, options)
+    if mounted and os.environ.get(INSIDE_NAMESPACES):  # where all runners share one /tmp
+        mounted = _mount("/tmp", harmless | MS_BIND | MS_REMOUNT | MS_RDONLY)
+    return mounted
+
+
+def _mount(target: str, flags: int, options: str = "") -> bool:
+    """Mount a file system in memory, or change a mount, according to the flags."""
+    arguments = (b"tmpfs", os.fsencode(target), b"tmpfs", ctypes.c_ulong(flags), options.encode())
+    return bool(_libc().mount(*arguments) == 0)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -396,26 +448,29 @@ def _raise_landlock(readable: Sequence[Path], scratch: Path, hidden: Sequence[Pa
 
 def _landlock_rules(readable: Sequence[Path], scratch: Path, hidden: Sequence[Path]) -> Iterator[tuple[Path, int]]:
     given = [Path(path) for path in (*SYSTEM_FOLDERS, *SYSTEM_SETTINGS, *MACHINE_FACTS, *RANDOM_DEVICES)]
-    for path in (*given, *interpreter_folders()):
-        if os.access(path, os.R_OK):
-            yield from _all_but_hidden(path.resolve(), hidden)
-    for path in readable:
-        yield from _all_but_hidden(path.resolve(), hidden)
+    usual = [path for path in (*given, *interpreter_folders()) if os.access(path, os.R_OK)]
+    trees = {path.resolve() for path in (*usual, *readable)}
+    secrets = {path.resolve() for path in hidden}
+    ways = {parent for secret in secrets for parent in secret.parents}
+    for tree in trees:
+        if trees.isdisjoint(tree.parents):
+            yield from _all_but(secrets, ways, tree)
     yield Path("/dev/null"), READ_FILE | WRITE_FILE | TRUNCATE
     yield scratch, ~NOT_IN_SCRATCH
 
 
-def _all_but_hidden(path: Path, hidden: Sequence[Path]) -> Iterator[tuple[Path, int]]:
-    """Landlock can only allow, and whole trees: around something hidden, its neighbours are allowed one by one."""
-    if path in hidden:
+def _all_but(secrets: Collection[Path], ways: Collection[Path], path: Path) -> Iterator[tuple[Path, int]]:
+    """Landlock can only allow, and whole trees: on the way to a secret, its neighbours are allowed one by one."""
+    if path in secrets:
         return
-    if not any(secret.is_relative_to(path) for secret in hidden):
+    if path not in ways:
         yield path, READ
         return
     yield path, READ_DIR  # imports list folders
-    for child in path.iterdir():
-        if not child.is_symlink():
-            yield from _all_but_hidden(child, hidden)
+    with os.scandir(path) as neighbours:
+        for neighbour in neighbours:
+            if not neighbour.is_symlink():
+                yield from _all_but(secrets, ways, Path(neighbour.path))
 
 
 def _allow(ruleset: int, path: Path, rights: int) -> None:
@@ -424,7 +479,7 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
     except OSError as error:
         raise WallError(f"{path} cannot be made readable behind the walls: {error.strerror}") from error
     try:
-        if not path.is_dir():
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= ON_FILES
         rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, descriptor), 12)
         beneath = ctypes.c_int(1)
@@ -617,9 +672,15 @@ def describe() -> list[Wall]:
     ]
     install = f"not installed: {', '.join(missing)}; run `pip install -e '.[grader]'`" if missing else ""
     packages = Wall("packages", not missing, "runs the notebooks and keeps the gradebook", install)
+    return [*probe(), packages, _ordinary_user()]
+
+
+def _ordinary_user() -> Wall:
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
-    root = "root may start any number of threads, and so may its students: grade as an ordinary user" if is_root else ""
-    return [*probe(), packages, Wall("ordinary user", not is_root, "limits the threads of student code", root)]
+    in_private_root = is_root and probe()[ALL_WALLS.index(NAMESPACES)].works and _may_mount()
+    works = not is_root or in_private_root or _all_can_read(interpreter_folders())
+    why = "root may start any number of threads, and so may its students here: grade as an ordinary user"
+    return Wall("ordinary user", works, "limits the threads of student code", "" if works else why)
 
 
 def _why_no_namespaces() -> str:
@@ -703,12 +764,15 @@ def _try_in_child(name: str, scratch: Path) -> str:
     """Empty if a wall stands and stops what it should, otherwise why not."""
     reader, writer = os.pipe()
     if os.fork() == 0:
-        with contextlib.suppress(BaseException):
-            os.write(writer, _try_wall(name, scratch, writer).encode())
+        try:
+            answer = _try_wall(name, scratch, writer)
+        except Exception as error:
+            answer = f"{type(error).__name__}: {error}"
+        os.write(writer, answer.encode())
         os._exit(0)
     os.close(writer)
-    with open(reader, encoding="utf-8") as answer:
-        said = answer.read()
+    with open(reader, encoding="utf-8") as pipe:
+        said = pipe.read()
     os.wait()
     return said.removeprefix(STANDS) if said else "the process that tried it died"
 
@@ -718,14 +782,11 @@ STANDS = "stands"
 
 def _try_wall(name: str, scratch: Path, writer: int) -> str:
     limits = Limits(memory=256 * MEGABYTE)
-    try:
-        standing = confine(limits, scratch=scratch, keep=(0, 1, 2, writer), walls=(name,))
-    except WallError as error:
-        return str(error)
+    standing = confine(limits, scratch=scratch, keep=(0, 1, 2, writer), walls=(LIMITS, name))
     if name == SCRATCH:
-        return STANDS if standing else f"this user may not mount anything: {_how_to_allow_namespaces()}"
+        return STANDS if name in standing else f"this user may not mount anything: {_how_to_allow_namespaces()}"
     trial = TRIALS[name]
-    if not standing:
+    if name not in standing:
         return trial.reason()
     try:
         trial.attempt()

@@ -43,6 +43,8 @@ def warm_shell() -> Any:
     config.InteractiveShell.xmode = "Minimal"
     config.InteractiveShell.autocall = 0
     shell = InteractiveShell.instance(config=config)
+    vars(shell)["_showtraceback"] = lambda *_: None  # the judge is told of errors in its own way
+    vars(shell)["_tee"] = lambda channel: contextlib.nullcontext()  # else it keeps all that is ever printed
     warnings.filterwarnings("ignore", message=".*non-interactive.*")
     torch.softmax(torch.ones(2, 3) @ torch.ones(3, 2), dim=-1)
     plt.close(plt.figure())
@@ -103,9 +105,13 @@ class Warm:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for standard in (0, 1, 2):  # what is written past Python must not fill a pipe that all runners share
+                os.dup2(nowhere, standard)
             connection = socket.socket(fileno=fd)
             limits = walls.Limits(**order["limits"])
-            standing = walls.confine(limits, scratch=scratch, keep=[0, 1, 2, fd], walls=order["walls"])
+            hidden = [Path(path) for path in order["hidden"]]
+            standing = walls.confine(limits, scratch=scratch, hidden=hidden, keep=[0, 1, 2, fd], walls=order["walls"])
             runner.Channel(connection).send({"walls": standing})
             runner.serve(connection, self.shell)
         finally:
@@ -127,6 +133,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     shell = warm_shell()
+    walls.hide_memory()
     gc.collect()
     gc.freeze()
     server = Warm(control, shell)

@@ -32,7 +32,8 @@ DTYPES = {
 }
 DEEPEST = 40
 LONGEST_TEXT = 20_000  # of a string that a runner sends; nobody reads more
-MOST_BYTES = 64 * 2**20  # of a message: no answer to an exercise is nearly as large
+MOST_BYTES = 64 * 2**20  # of tensors in a message: no answer to an exercise is nearly as large
+MOST_TEXT = 4 * 2**20  # of JSON: a million small objects take up hundreds of megabytes
 LARGEST_LENGTH = 2**40  # of one axis of a tensor without entries; beyond it torch overflows
 
 ObjectMaker = Callable[[str, str, dict[str, Any]], Any]
@@ -177,7 +178,7 @@ class Channel:
         """The next message. `Late` after so many seconds, also if it trickles in byte by byte."""
         deadline = None if seconds is None else time.monotonic() + seconds
         text_length, blob_length = HEADER.unpack(self._read(HEADER.size, deadline))
-        if self.objects is None and text_length + blob_length > MOST_BYTES:
+        if self.objects is None and (text_length > MOST_TEXT or blob_length > MOST_BYTES):
             raise WireError("The message is too long.")
         text = self._read(text_length, deadline)
         return decode(text, self._read(blob_length, deadline), self.objects, self.opaque)

@@ -13,7 +13,7 @@ import linecache
 import sysconfig
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from .devices import DeviceWatch, tensors_left_behind
 
@@ -139,6 +140,11 @@ class Bench:
             run(self.obj, args)
         return Answer(not watch.failed)
 
+    def operators(self, args: Sequence[Any]) -> Answer:
+        with OperatorWatch() as watch:
+            run(self.obj, args)
+        return Answer(sorted(watch.names))
+
     def parameter_gradients(self, args: Sequence[Any]) -> Answer:
         self.obj.zero_grad()
         result, changed = run(self.obj, args)
@@ -151,6 +157,20 @@ class Bench:
             if p.requires_grad
         }
         return Answer(gradients, changed)
+
+
+class OperatorWatch(TorchFunctionMode):
+    """Notes the names of torch's functions and methods that are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.names.add(getattr(func, "__name__", ""))
+        return func(*args, **(kwargs or {}))
 
 
 def run(function: Any, args: Sequence[Any], copy: bool = True) -> tuple[Any, tuple[int, ...]]:

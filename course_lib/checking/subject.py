@@ -123,6 +123,11 @@ class Built(Subject):
         """Whether the module, moved by `.to(device)`, would take along the tensors that it needs."""
         return bool(self._note("moves to another device", self._ask("moves_to_another_device", args)))
 
+    def operators(self, *args: Any) -> list[str]:
+        """The names of torch's functions and methods that a call uses. Leaves no trace: equal programs may differ."""
+        with self.unobserved():
+            return self._ask("operators", args)
+
     def parameter_gradients(self, *args: Any) -> dict[str, Tensor]:
         """d(sum of squares of the result) / d(each trainable parameter)."""
         return self._ask("parameter_gradients", args)

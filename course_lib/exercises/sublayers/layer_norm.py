@@ -14,6 +14,7 @@ from course_lib.checking.expect import expect, expect_close, expect_floats
 from course_lib.checking.inputs import normal
 from course_lib.exercises.sublayers.shared import (
     expect_count,
+    expect_own_norm,
     expect_start,
     filled,
     has_flat_position,
@@ -63,6 +64,11 @@ def layer_norm_with(subject, case, must_fit=True):
 def layer_norm_shape(subject, case):
     built = layer_norm_with(subject, case, must_fit=False)
     expect_floats(built(case["x"]), tuple(case["x"].shape))
+
+
+@layer_norm.property("the formula is written out, without torch's own norms", points=1)
+def layer_norm_is_own_work(subject, case):
+    expect_own_norm(subject, subject.build(case["d_model"], case["eps"]), case["x"].float())
 
 
 @layer_norm.property("a gain and a bias for each feature, which change nothing at the start", points=1)
@@ -770,8 +776,12 @@ class DetachesTheStatistics(nn.Module):
         return self.gain * normalised + self.bias
 
 
-@layer_norm.alternative
+@layer_norm.misconception
 class TorchsOwnModule(nn.Module):
+    """torch's own layer norm does the work. Using it is right everywhere else; here the exercise is to write the
+    formula out: mean, variance, root, gain and bias.
+    """
+
     def __init__(self, d_model, eps=1e-5):
         super().__init__()
         self.norm = nn.LayerNorm(d_model, eps=eps)

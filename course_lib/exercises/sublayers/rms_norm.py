@@ -12,6 +12,7 @@ from course_lib.checking.expect import expect, expect_close, expect_floats
 from course_lib.checking.inputs import normal
 from course_lib.exercises.sublayers.shared import (
     expect_count,
+    expect_own_norm,
     expect_start,
     filled,
     has_flat_position,
@@ -55,6 +56,11 @@ def rms_norm_with(subject, case, must_fit=True):
 def rms_norm_shape(subject, case):
     built = rms_norm_with(subject, case, must_fit=False)
     expect_floats(built(case["x"]), tuple(case["x"].shape))
+
+
+@rms_norm.property("the formula is written out, without torch's own norms", points=1)
+def rms_norm_is_own_work(subject, case):
+    expect_own_norm(subject, subject.build(case["d_model"], case["eps"]), case["x"].float())
 
 
 @rms_norm.property("a gain for each feature and nothing else, which changes nothing at the start", points=1)
@@ -573,8 +579,12 @@ class DetachesTheMeanSquare(nn.Module):
         return self.gain * normalised
 
 
-@rms_norm.alternative
+@rms_norm.misconception
 class TorchsOwnRmsNorm(nn.Module):
+    """torch's own RMSNorm does the work. Using it is right everywhere else; here the exercise is to write the formula
+    out: squares, mean, root, gain.
+    """
+
     def __init__(self, d_model, eps=1e-6):
         super().__init__()
         self.norm = nn.RMSNorm(d_model, eps=eps)

@@ -19,6 +19,17 @@ ROLES = {
     "bias": {"bias", "beta", "b", "shift", "offset"},
 }
 
+READY_MADE = {
+    f"{prefix}{kind}_norm" for prefix in ("", "native_") for kind in ("layer", "rms", "group", "instance", "batch")
+}
+
+
+def expect_own_norm(subject, built, x):
+    """No ready-made norm of torch's does the work: the exercise says so."""
+    used = READY_MADE & set(built.operators(x))
+    subject.note("ready-made", bool(used))
+    expect(not used, f"torch's own {' and '.join(sorted(used))} does the work here. Write the formula out yourself.")
+
 
 def role_of(name):
     """What a parameter of a norm is for, as far as its name says so."""

@@ -58,7 +58,7 @@ def rate_rises(subject, case):
         expect_rate(subject(step, d_model, warmup), step * first, what)
 
 
-@warmup_rate.property("after the warm-up it falls with the root of the step", points=1)
+@warmup_rate.property("after the warm-up it falls as one over the root of the step", points=1)
 def rate_falls(subject, case):
     _, d_model, warmup = case.values()
     top = expect_number(subject(warmup, d_model, warmup), "the rate at the end of the warm-up")
@@ -102,8 +102,8 @@ def rises_with_the_root(step, d_model, warmup):
 
 @warmup_rate.misconception
 def falls_with_the_step(step, d_model, warmup):
-    """Your rate falls with the step itself, 1 / step. It falls with the root of the step, which is slower, and only so
-    do the two parts meet at step = warmup."""
+    """Your rate falls with the step itself, 1 / step. It falls as one over the root of the step, which is slower, and
+    only so do the two parts meet at step = warmup."""
     rising = step * warmup**-1.5
     falling = step**-1.0
     return d_model**-0.5 * min(rising, falling)
@@ -215,14 +215,14 @@ def only_falls(step, d_model, warmup):
 
 @warmup_rate.misconception
 def only_rises(step, d_model, warmup):
-    """Your rate never stops rising. After the warm-up it falls with the root of the step."""
+    """Your rate never stops rising. After the warm-up it falls as one over the root of the step."""
     rising = step * warmup**-1.5
     return d_model**-0.5 * rising
 
 
 @warmup_rate.misconception
 def stays_at_the_top(step, d_model, warmup):
-    """After the warm-up your rate stays where it is. It falls with the root of the step."""
+    """After the warm-up your rate stays where it is. It falls as one over the root of the step."""
     rising = step * warmup**-1.5
     falling = warmup**-0.5
     return d_model**-0.5 * min(rising, falling)
@@ -230,8 +230,8 @@ def stays_at_the_top(step, d_model, warmup):
 
 @warmup_rate.misconception
 def falls_in_a_straight_line(step, d_model, warmup):
-    """After the warm-up your rate falls in a straight line and reaches 0. It falls with the root of the step, and never
-    reaches 0."""
+    """After the warm-up your rate falls in a straight line and reaches 0. It falls as one over the root of the step,
+    and never reaches 0."""
     rising = step * warmup**-1.5
     falling = warmup**-0.5 * max(0.0, 2 - step / warmup)
     return d_model**-0.5 * min(rising, falling)

@@ -1,0 +1,348 @@
+"""The commands of the grader. Each imports what it needs when it runs: `--help` and `doctor` answer at once."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from autograder.inside import walls
+
+if TYPE_CHECKING:
+    from autograder.course import Course
+    from autograder.grade import Summary
+    from autograder.verdict import Verdict
+
+HERE = Path(__file__).resolve().parent
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+NO_WALLS = (
+    "This machine has no wall around student code (python -m autograder doctor says why). A submission could read "
+    "every file of yours and use your network. Grade on a machine with walls, or, if you trust the class, say "
+    "--without-walls."
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    from autograder.course import CourseError
+
+    try:
+        return int(options.run(options))
+    except CourseError as error:
+        err.print(f"[bold]{escape(str(error))}[/bold]")
+        return 1
+    except KeyboardInterrupt:
+        err.print("Stopped. What was finished is saved.")
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="python -m autograder",
+        description="Grades a class: fast, behind walls, every mistake named. Beneath it lies an nbgrader course.",
+    )
+    top.add_argument("--course", type=Path, default=HERE, metavar="FOLDER", help="(default: autograder/)")
+    top.add_argument("--db", default="", metavar="URL", help="of the gradebook (default: gradebook.db in the folder)")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], says: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=says, description=says)
+        made.set_defaults(run=run)
+        return made
+
+    one = command("release", run_release, "make the notebooks for students, and enter them into the gradebook")
+    one.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", help="for example 02_masks (default: all)")
+
+    one = command("collect", run_collect, "place what was handed in: a folder or zip from an LMS or from Colab")
+    one.add_argument("downloaded", type=Path, metavar="FOLDER", help="the folder or zip file")
+    one.add_argument("--assignment", help="what this is a download of (default: seen from names and contents)")
+    one.add_argument("--pattern", help="a regular expression for paths with (?P<student>…), maybe (?P<assignment>…)")
+
+    one = command("grade", run_grade, "grade what is new or has changed; safe to interrupt and to repeat")
+    one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that have submissions)")
+    one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these")
+    one.add_argument("--jobs", type=positive, metavar="N", help="submissions at a time (default: one a processor)")
+    one.add_argument("--force", action="store_true", help="regrade also what has not changed")
+    one.add_argument("--seconds", type=float, default=30.0, help="for a student's cell, or for a check (default: 30)")
+    one.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster, for example tcp://10.0.0.1:8786")
+    one.add_argument("--without-walls", action="store_true", help="grade even if this machine has no walls")
+
+    one = command("judge", run_judge, "judge one submission and print the judged notebook (formgrader's button does)")
+    one.add_argument("assignment", metavar="ASSIGNMENT")
+    one.add_argument("student", metavar="STUDENT")
+
+    one = command("feedback", run_feedback, "write the pages that students get")
+    one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
+    one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these")
+
+    command("report", run_report, "write one page about the class: scores, misconceptions, who needs a look")
+
+    one = command("export", run_export, "write CSV files: for the LMS, per exercise, per misconception")
+    one.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="(default: export/ in the course folder)")
+
+    command("doctor", run_doctor, "say which walls this machine has, and what is missing")
+
+    one = command("sample", run_sample, "make, grade and report on a fictitious class of 24")
+    one.add_argument("assignment", nargs="?", default="02_masks", metavar="ASSIGNMENT", help="(default: 02_masks)")
+    one.add_argument("--jobs", type=positive, metavar="N", help="submissions at a time (default: one a processor)")
+    return top
+
+
+def positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def course_of(options: argparse.Namespace) -> Course:
+    from autograder.course import Course
+
+    return Course(options.course.resolve(), options.db)
+
+
+# --- release, collect ----------------------------------------------------------------------------------------------
+
+
+def run_release(options: argparse.Namespace) -> int:
+    from autograder.build import stems
+    from autograder.release import release
+
+    course = course_of(options)
+    assignments = options.assignments or stems()
+    with bar("releasing", len(assignments)) as progress:
+        for assignment in assignments:
+            release(course, [assignment])
+            progress.advance(progress.task_ids[0])
+    out.print(f"{len(assignments)} released: {escape(str(course.root / 'release'))}")
+    return 0
+
+
+def run_collect(options: argparse.Namespace) -> int:
+    from autograder.collect import collect
+
+    course = course_of(options)
+    collected = collect(course, options.downloaded, options.assignment, options.pattern)
+    out.print(f"{len(collected.placed)} placed in {escape(str(course.root / 'submitted'))}")
+    for placed in collected.placed:
+        remarks = placed.reason.removeprefix(f"It is {placed.assignment} of {placed.student}.").strip()
+        if remarks:
+            out.print(f"  {escape(placed.student)}: {escape(remarks)}")
+    if collected.unplaced:
+        out.print(f"[bold]{len(collected.unplaced)} could not be placed:[/bold]")
+    for left in collected.unplaced:
+        out.print(f"  {escape(str(left.path))}: {escape(left.reason)}")
+    return 0
+
+
+# --- grade -----------------------------------------------------------------------------------------------------------
+
+
+def run_grade(options: argparse.Namespace) -> int:
+    require_walls(options.without_walls)
+    if options.scheduler:
+        from autograder.cluster import ClusterWorkers
+
+        with ClusterWorkers(options.scheduler) as workers:
+            return grade_all(options, workers)
+    with local_workers(options.jobs) as workers:
+        return grade_all(options, workers)
+
+
+def require_walls(told_so: bool) -> None:
+    from autograder.course import CourseError
+
+    if not told_so and not any(wall.works for wall in walls.probe() if wall.name != walls.LIMITS):
+        raise CourseError(NO_WALLS)
+
+
+class local_workers:
+    """Warm processes start first; while they import torch, so does the grader."""
+
+    def __init__(self, jobs: int | None):
+        from autograder.warm import Warm, processors
+
+        self.warm = [Warm() for _ in range(jobs or processors())]
+
+    def __enter__(self):  # type: ignore[no-untyped-def]
+        from autograder.grade import LocalWorkers
+
+        self.workers = LocalWorkers(self.warm)
+        return self.workers
+
+    def __exit__(self, *_: object) -> None:
+        self.workers.close()
+
+
+def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-untyped-def]
+    from autograder.course import CourseError
+    from autograder.grade import grade
+    from autograder.judge import Patience
+
+    course = course_of(options)
+    assignments = [options.assignment] if options.assignment else [a for a in course.released() if course.students(a)]
+    if not assignments:
+        raise CourseError("There is nothing to grade. Run: python -m autograder release, and then: collect FOLDER")
+    interrupted = False
+    for assignment in assignments:
+        with bar(f"grading {assignment}", None) as progress:
+
+            def tell(done: Verdict | str, total: int, progress: Progress = progress) -> None:
+                progress.update(progress.task_ids[0], total=total, advance=1)
+
+            summary = grade(
+                course,
+                assignment,
+                workers,
+                students=options.students,
+                force=options.force,
+                patience=Patience(cell=options.seconds),
+                progress=tell,
+            )
+        show_summary(summary)
+        if summary.left:
+            interrupted = True
+            break
+    return 130 if interrupted else 0
+
+
+def run_judge(options: argparse.Namespace) -> int:
+    """Enters nothing into the gradebook: nbgrader, who asked, does that."""
+    from autograder import grade, work
+    from autograder.book import open_book
+    from autograder.course import CourseError
+    from autograder.judge import Patience
+    from autograder.verdict import write_verdict
+
+    require_walls(told_so=False)
+    course = course_of(options)
+    with open_book(course) as gradebook:
+        (task,) = grade.plan(course, gradebook, options.assignment, [options.student], Patience(), None)
+    result = work.do(task)
+    work.forget_warm_process()
+    write_verdict(course, result.verdict)
+    if result.notebook is None:
+        raise CourseError(f"{options.student} — {result.verdict.status}: {result.verdict.reason}")
+    print(result.notebook)
+    return 0
+
+
+def show_summary(summary: Summary) -> None:
+    """Who was graded, zeroed or flagged, and why; what changed; what is left."""
+    graded = summary.with_status("graded")
+    parts = [f"{len(graded)} graded"]
+    parts += [f"{len(found)} {status}" for status in ("zeroed", "flagged") if (found := summary.with_status(status))]
+    parts += [f"{len(summary.unchanged)} unchanged"] if summary.unchanged else []
+    out.print(f"[bold]{summary.assignment}[/bold]: {', '.join(parts)}")
+    for status in ("zeroed", "flagged"):
+        for verdict in summary.with_status(status):
+            out.print(f"  {status}: {escape(verdict.student)} — {escape(verdict.reason)}")
+    for verdict in graded:
+        for note in verdict.notes:
+            out.print(f"  note: {escape(verdict.student)} — {escape(note)}")
+    if summary.changes:
+        table = Table("student", "before", "after", "changed in", title="Scores that changed", title_justify="left")
+        for change in summary.changes:
+            table.add_row(change.student, f"{change.before:g}", f"{change.after:g}", ", ".join(change.exercises))
+        out.print(table)
+    if summary.left:
+        out.print(f"[bold]Stopped.[/bold] {len(summary.left)} are left; the same command goes on from here.")
+
+
+def bar(what: str, total: int | None) -> Progress:
+    progress = Progress(
+        TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=err, transient=False
+    )
+    progress.add_task(what, total=total)
+    return progress
+
+
+# --- feedback, report, export ----------------------------------------------------------------------------------------
+
+
+def run_feedback(options: argparse.Namespace) -> int:
+    from autograder.course import CourseError
+    from autograder.feedback import write_feedback
+
+    course = course_of(options)
+    pages = []
+    for assignment in [options.assignment] if options.assignment else course.released():
+        graded = [s for s in course.students(assignment) if course.autograded(assignment, s).exists()]
+        chosen = [student for student in graded if not options.students or student in options.students]
+        if chosen:
+            with bar(f"feedback on {assignment}", len(chosen)) as progress:
+                pages += write_feedback(course, assignment, chosen, partial(one_done, progress))
+    if not pages:
+        raise CourseError("Nothing of this has been graded. Run: python -m autograder grade")
+    out.print(f"{len(pages)} pages in {escape(str(course.root / 'feedback'))}")
+    return 0
+
+
+def one_done(progress: Progress, student: str) -> None:
+    progress.advance(progress.task_ids[0])
+
+
+def run_report(options: argparse.Namespace) -> int:
+    from autograder.report import write_report
+
+    out.print(f"report: {escape(str(write_report(course_of(options))))}")
+    return 0
+
+
+def run_export(options: argparse.Namespace) -> int:
+    from autograder.export import export
+
+    course = course_of(options)
+    for path in export(course, options.folder or course.root / "export"):
+        out.print(escape(str(path)))
+    return 0
+
+
+# --- doctor, sample --------------------------------------------------------------------------------------------------
+
+
+def run_doctor(options: argparse.Namespace) -> int:
+    """0 if student code would be walled off, else 1."""
+    found = walls.describe()
+    table = Table("", "wall", "keeps out", "what to do")
+    for wall in found:
+        table.add_row("✓" if wall.works else "✗", wall.name, wall.keeps_out, wall.why)
+    out.print(table)
+    return 0 if any(wall.works and wall.name in (walls.NAMESPACES, walls.LANDLOCK) for wall in found) else 1
+
+
+def run_sample(options: argparse.Namespace) -> int:
+    """Everything an instructor does in a term, once."""
+    from autograder.sample import sample_class, sample_due_date
+
+    require_walls(told_so=False)
+    with local_workers(options.jobs) as workers:
+        course = course_of(options)
+        assignment = options.assignment
+        options.assignments = []
+        run_release(options)
+        with course.gradebook() as gradebook:
+            gradebook.update_or_create_assignment(assignment, duedate=sample_due_date(assignment))
+        folder = course.root / "sample"
+        students = sample_class(course, assignment, folder)
+        out.print(f"{len(students)} fictitious students handed in to {escape(str(folder))}")
+        options.downloaded, options.pattern = folder, None
+        run_collect(options)
+        options.students, options.force, options.seconds = None, False, 5.0
+        code = grade_all(options, workers)
+    if code == 0:
+        run_feedback(options)
+        run_report(options)
+        options.folder = None
+        run_export(options)
+        out.print("\nSingle answers in nbgrader's own pages: cd autograder && jupyter lab, then Nbgrader → Formgrader.")
+    return code

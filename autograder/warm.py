@@ -1,0 +1,119 @@
+"""The grader's end of the warm process (see `inside/warm.py`).
+
+Nothing here imports torch: warm processes are started first of all, and get ready while the grader imports its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from autograder.inside import walls
+
+INSIDE = Path(__file__).resolve().parent / "inside"
+MOUNT = Path("/grader")
+START_SECONDS = 120.0
+FORK_SECONDS = 10.0
+
+
+class WarmError(BaseException):
+    """The warm process itself is lost: no fault of the submission at hand, as far as is known."""
+
+
+class Silence(WarmError):
+    """Nothing was heard from the warm process in time."""
+
+
+class Warm:
+    """A warm process behind the walls that this machine has."""
+
+    def __init__(self, use: Sequence[str] | None = None):
+        self.walls = [wall.name for wall in walls.probe() if wall.works and (use is None or wall.name in use)]
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-s", "-m", "inside.warm", str(theirs.fileno())]
+        self.home = tempfile.TemporaryDirectory(prefix="grader")
+        self.hidden = [str(folder) for folder in hidden_folders()]  # from the eyes of a runner that is in no namespace
+        environment = walls.clean_environment(Path(self.home.name)) | {"PYTHONPATH": str(INSIDE.parent)}
+        if walls.NAMESPACES in self.walls:
+            command = walls.wrapped(
+                command,
+                mounts={MOUNT / "inside": INSIDE},
+                hidden=hidden_folders(),
+                environment={"PYTHONPATH": str(MOUNT)},
+            )
+            self.hidden = []
+        self.control = ours
+        self.process = subprocess.Popen(
+            command,
+            pass_fds=[theirs.fileno()],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        theirs.close()
+        self.ready = False
+
+    def hear(self, seconds: float) -> dict[str, Any]:
+        """The next thing that the warm process says."""
+        self.control.settimeout(seconds)
+        try:
+            data = self.control.recv(65536)
+        except TimeoutError:
+            raise Silence("The warm process does not answer.") from None
+        except OSError as error:
+            raise WarmError(f"The warm process is gone ({error}).") from None
+        if not data:
+            said = self.process.stderr.read().decode(errors="replace")[-2000:] if self.process.stderr else ""
+            raise WarmError(f"The warm process has ended.\n{said}")
+        return json.loads(data)
+
+    def tell(self, order: dict[str, Any], fd: int | None = None) -> None:
+        try:
+            socket.send_fds(self.control, [json.dumps(order).encode()], [] if fd is None else [fd])
+        except OSError as error:
+            raise WarmError(f"The warm process is gone ({error}).") from None
+
+    def wait_until_ready(self) -> None:
+        if not self.ready:
+            self.hear(START_SECONDS)
+            self.ready = True
+
+    def fork(self, limits: walls.Limits) -> tuple[int, socket.socket]:
+        """A new runner: its process id, and the connection to it."""
+        self.wait_until_ready()
+        ours, theirs = socket.socketpair()
+        self.tell({"do": "fork", "limits": asdict(limits), "walls": self.walls, "hidden": self.hidden}, theirs.fileno())
+        theirs.close()
+        return int(self.hear(FORK_SECONDS)["pid"]), ours
+
+    def close(self) -> None:
+        self.control.close()
+        self.process.kill()
+        self.process.wait()
+        if self.process.stderr:
+            self.process.stderr.close()
+        self.home.cleanup()
+
+
+def hidden_folders() -> list[Path]:
+    """Where a course that is installed among the packages would show."""
+    specs = [importlib.util.find_spec(package) for package in ("autograder", "course_lib")]
+    places = [Path(path) for spec in specs if spec for path in spec.submodule_search_locations or []]
+    shown = walls.interpreter_folders()
+    return [place for place in places if any(place.is_relative_to(folder) for folder in shown)]
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

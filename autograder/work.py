@@ -1,0 +1,134 @@
+"""The work on one submission, as a function of plain data that can be done anywhere and repeated.
+
+A task carries the text of the submission and of the instructor's notebook; a result carries the verdict and the judged
+notebook. Nothing is read from the course folder or written to it, so a task may run in another process or on another
+machine, and only the coordinator writes.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.inside.walls import Limits
+from autograder.judge import Judged, Patience, judge
+from autograder.rebuild import NotRebuilt, rebuild
+from autograder.verdict import ExerciseVerdict, Verdict
+from autograder.warm import Warm, WarmError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Task:
+    """One submission to judge. `submitted` is None if there is no file."""
+
+    assignment: str
+    student: str
+    submitted: str | None
+    master: str
+    digest: str
+    patience: Patience = field(default_factory=Patience)
+    limits: Limits = field(default_factory=lambda: Limits(cpu_seconds=900))  # each cell has its own, tighter limit
+    walls: tuple[str, ...] | None = None  # to use at most these; None: all that there are
+
+
+@dataclass(frozen=True)
+class Result:
+    """The verdict, and the judged notebook as text if there is one."""
+
+    verdict: Verdict
+    notebook: str | None = None
+
+
+def do(task: Task) -> Result:
+    """Judge one submission. Whatever is wrong with it ends in a verdict."""
+    start = time.monotonic()
+    verdict = Verdict(task.student, task.assignment, "zeroed", digest=task.digest)
+    try:
+        if task.submitted is None:
+            raise NotRebuilt("zeroed", "No notebook was handed in.")
+        judged = judge_behind_walls(task)
+    except NotRebuilt as refusal:
+        result = Result(replace(verdict, status=refusal.status, reason=refusal.reason))
+    except (Exception, WarmError) as error:  # one bad submission must not stop the class
+        reason = f"The grader itself failed on it ({type(error).__name__}: {error}): a person has to look."
+        result = Result(replace(verdict, status="flagged", reason=reason))
+    else:
+        done = replace(
+            verdict,
+            status="graded",
+            exercises=tuple(judged.exercises),
+            notes=tuple(judged.notes),
+            walls=judged.walls,
+            cell_seconds=round(judged.cell_seconds, 3),
+            peak_megabytes=round(judged.peak_bytes / 2**20, 1),
+        )
+        result = Result(done, json.dumps(judged.notebook))
+    finished = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return replace(
+        result, verdict=replace(result.verdict, seconds=round(time.monotonic() - start, 3), graded_at=finished)
+    )
+
+
+def judge_behind_walls(task: Task) -> Judged:
+    """Judge with this process's warm process. Should that one be lost, once more with a new one."""
+    rebuilt = rebuild(parsed(task.master), task.submitted or "")
+    try:
+        return judge(rebuilt, warm_process(task.walls), task.patience, task.limits)
+    except WarmError:
+        forget_warm_process()
+        return judge(rebuilt, warm_process(task.walls), task.patience, task.limits)
+
+
+@functools.lru_cache(maxsize=4)
+def parsed(master: str) -> NotebookNode:
+    return nbformat.from_dict(json.loads(master))
+
+
+# --- this process's warm process ------------------------------------------------------------------------------------
+
+OWN: list[Warm] = []
+
+
+def warm_process(walls: tuple[str, ...] | None = None) -> Warm:
+    """The warm process of this worker; started if there is none."""
+    if not OWN:
+        OWN.append(Warm(walls))
+    return OWN[0]
+
+
+def forget_warm_process() -> None:
+    while OWN:
+        OWN.pop().close()
+
+
+# --- what a verdict depends on --------------------------------------------------------------------------------------
+
+
+def digest(submitted: str | None, master: str, timestamp: str = "") -> str:
+    """Changes if the submission, the released notebook or anything that judges has changed."""
+    text = "\0".join([submitted if submitted is not None else "", master, timestamp, engine_digest()])
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@functools.cache
+def engine_digest() -> str:
+    """Of all code of the course and of its grader."""
+    found = hashlib.sha256()
+    for package in ("autograder", "course_lib"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def unwritten(exercises: list[tuple[str, float, float]]) -> tuple[ExerciseVerdict, ...]:
+    """The exercises of a submission that could not be run, without a point."""
+    return tuple(ExerciseVerdict(name, "not run", 0.0, points, 0.0, hidden) for name, points, hidden in exercises)

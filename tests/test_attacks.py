@@ -1,0 +1,150 @@
+"""No attack gains a point, learns a secret or harms a neighbour."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import nbformat
+import pytest
+from attacks import ASSIGNMENT, ATTACKS, BREACH, RIGHT, TARGET, WITNESS, Attack, answered, submission
+from classroom import by_name, full, released, score
+from nbformat import NotebookNode
+
+from autograder import work
+from autograder.inside.walls import LANDLOCK, MEGABYTE, NAMESPACES, SECCOMP, Limits, probe
+from autograder.inside.walls import LIMITS as LIMITS_WALL
+from autograder.judge import Patience
+from autograder.work import Result, Task
+
+PATIENCE = Patience(cell=4.0, demonstration=60.0)
+LIMITS = Limits(memory=768 * MEGABYTE, cpu_seconds=30)
+
+together = pytest.mark.xdist_group("attacks")
+
+
+def without_demonstrations(notebook: NotebookNode) -> NotebookNode:
+    """The pictures have nothing to do with the attacks, and to draw them takes most of a notebook's time."""
+    marked = [cell for cell in notebook.cells if "nbgrader" in cell.metadata]
+    return nbformat.from_dict({**notebook, "cells": marked})
+
+
+RELEASE = without_demonstrations(released(ASSIGNMENT))
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """A port of this machine at which somebody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    yield
+    work.forget_warm_process()
+
+
+def graded(text: str) -> Result:
+    return work.do(Task(ASSIGNMENT, "student", text, json.dumps(RELEASE), "", PATIENCE, LIMITS))
+
+
+def outputs(result: Result) -> list[dict]:
+    cells = json.loads(result.notebook)["cells"] if result.notebook else []
+    return [output for cell in cells for output in cell.get("outputs", [])]
+
+
+def said(result: Result) -> str:
+    """Everything that people will read."""
+    verdict = result.verdict
+    sentences = [(e.message, e.sentence, e.misconception) for e in verdict.exercises]
+    return json.dumps([verdict.reason, verdict.notes, sentences, outputs(result)], ensure_ascii=False)
+
+
+def test_there_are_many_attacks():
+    assert len({attack.name for attack in ATTACKS}) == len(ATTACKS) >= 60
+    assert all(attack.says.endswith(".") for attack in ATTACKS)
+
+
+@together
+def test_an_honest_answer_is_graded():
+    exercises = by_name(graded(json.dumps(answered(RELEASE, RIGHT))))
+    assert {name for name, exercise in exercises.items() if score(exercise)} == {TARGET, WITNESS}
+    assert all(score(exercises[name]) == full(exercises[name]) for name in (TARGET, WITNESS))
+
+
+@together
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_attack(attack: Attack, port: int):
+    if attack.dangerous and NAMESPACES not in work.warm_process().walls:
+        pytest.skip("without namespaces this would harm the machine")
+    result = graded(submission(attack, RELEASE, port))
+    exercises = by_name(result)
+    assert result.verdict.status == attack.status, result.verdict.reason
+    gained = {name: score(exercise) for name, exercise in exercises.items() if name != WITNESS}
+    assert gained.pop(TARGET, 0) <= attack.gains
+    assert not any(gained.values())
+    assert attack.words.lower() in said(result).lower()
+    assert BREACH not in said(result)
+    shown = "".join(str(output.get("data", {}).get("text/html", "")) for output in outputs(result))
+    assert "<script" not in shown and "<img src=x" not in shown
+    if attack.keeps:
+        assert score(exercises[WITNESS]) == full(exercises[WITNESS])
+    test_an_honest_answer_is_graded()
+
+
+# --- other users, fewer walls ----------------------------------------------------------------------------------------
+
+# What depends on who runs it: processes, threads, files, memory, the network.
+OF_THE_SYSTEM = " or ".join(
+    ["fork", "thread", "kills", "reads", "searches", "writes", "disk", "memory", "connects", "daemon", "mounts"]
+)
+
+
+@pytest.mark.xdist_group("attacks by a user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="whoever runs this is an ordinary user already")
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="there is no unshare to become another user with")
+def test_nor_does_it_if_an_ordinary_user_grades(tmp_path):
+    """In a user namespace the same files are at hand, but root is nobody special."""
+    suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", OF_THE_SYSTEM]
+    done = subprocess.run(
+        ["unshare", "--user", "--map-user=1000", "--map-group=1000", *suite],
+        cwd=Path(__file__).parent.parent,
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    if "unshare failed" in done.stderr:
+        pytest.skip(f"no user namespaces here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout and "skipped" not in done.stdout
+
+
+FILES_AND_NETWORK = [
+    attack
+    for attack in ATTACKS
+    if not attack.dangerous and attack.name.startswith(("reads", "searches", "imports", "connects", "links", "traces"))
+]
+
+
+@pytest.mark.xdist_group("attacks by a user")
+@pytest.mark.parametrize("attack", FILES_AND_NETWORK, ids=lambda attack: attack.name)
+def test_nor_does_it_without_namespaces(attack: Attack, port: int):
+    if not {LANDLOCK, SECCOMP} <= {wall.name for wall in probe() if wall.works}:
+        pytest.skip("this machine has neither namespaces nor what could replace them")
+    if NAMESPACES in (work.OWN[0].walls if work.OWN else []):
+        work.forget_warm_process()
+    task = Task(ASSIGNMENT, "student", submission(attack, RELEASE, port), json.dumps(RELEASE), "", PATIENCE, LIMITS)
+    result = work.do(replace(task, walls=(LIMITS_WALL, LANDLOCK, SECCOMP)))
+    assert NAMESPACES not in result.verdict.walls and LANDLOCK in result.verdict.walls
+    exercises = by_name(result)
+    assert score(exercises[TARGET]) <= attack.gains
+    assert BREACH not in said(result)
+    assert score(exercises[WITNESS]) == full(exercises[WITNESS])

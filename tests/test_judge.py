@@ -1,0 +1,223 @@
+"""The judge and its runners: who gets which points, what is said, and what becomes of code that misbehaves."""
+
+from __future__ import annotations
+
+import json
+
+import nbformat
+import pytest
+from classroom import by_name, full, judged, released, score, solutions, submission
+
+from autograder import build, work
+from autograder.judge import USES_THE_REFERENCE
+from autograder.warm import Warm
+
+pytestmark = pytest.mark.xdist_group("judge")
+STEM = "02_masks"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_process():
+    yield
+    work.forget_warm_process()
+
+
+def with_answer(code, **others):
+    return submission(STEM, solutions(STEM) | {"causal_mask": code} | others)
+
+
+def others_are_right(result):
+    return all(score(e) == full(e) for name, e in by_name(result).items() if name != "causal_mask")
+
+
+# --- honest work -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stem", build.stems())
+def test_solutions_get_every_point_and_only_what_they_need_is_run(stem):
+    result = judged(stem, submission(stem, solutions(stem)))
+    assert result.verdict.status == "graded"
+    assert [(e.name, score(e), e.outcome) for e in result.verdict.exercises] == [
+        (e.name, full(e), "right") for e in result.verdict.exercises
+    ]
+    assert result.verdict.notes == ()
+    graded = [c for c in released(stem).cells if c.metadata.get("nbgrader", {}).get("grade") and c.cell_type == "code"]
+    assert len(graded) == 2 * len(result.verdict.exercises)
+
+
+@pytest.mark.parametrize("stem", build.stems())
+def test_an_untouched_notebook_gets_nothing(stem):
+    result = judged(stem, released(stem))
+    assert result.verdict.points == 0
+    assert {e.outcome for e in result.verdict.exercises} == {"not attempted"}
+
+
+def test_a_known_mistake_is_named_and_gets_its_part():
+    result = judged(STEM, with_answer("def causal_mask(n):\n    return torch.ones(n, n).tril(1)"))
+    found = by_name(result)["causal_mask"]
+    assert (found.points, found.hidden_points, found.outcome) == (2.0, 0.0, "wrong")
+    assert found.misconception == "peeks_one_ahead"
+    assert "one step into the future" in found.sentence
+    assert others_are_right(result)
+
+
+def test_the_judged_notebook_is_what_nbgrader_expects():
+    result = judged(STEM, with_answer("def causal_mask(n):\n    return torch.ones(n, n).tril(1)"))
+    notebook = nbformat.from_dict(json.loads(result.notebook))
+    nbformat.validate(notebook)
+    cells = {c.metadata.nbgrader.grade_id: c for c in notebook.cells if "nbgrader" in c.metadata}
+    (output,) = cells["causal_mask_check"].outputs
+    assert output.data["text/plain"] == "2"
+    assert "one step into the future" in output.data["text/html"]
+    (output,) = cells["causal_mask_hidden"].outputs
+    assert output.data["text/plain"] == "0"
+    assert "n =" not in output.data["text/html"]
+
+
+def test_helpers_in_extra_cells_and_printing_are_fine():
+    notebook = with_answer("def causal_mask(n):\n    print('hello')\n    return my_triangle(n)")
+    place = next(i for i, c in enumerate(notebook.cells) if c.source.startswith("def causal_mask"))
+    notebook.cells.insert(place, nbformat.v4.new_code_cell("def my_triangle(n):\n    return torch.ones(n, n).tril()"))
+    result = judged(STEM, notebook)
+    assert result.verdict.points == result.verdict.max_points
+
+
+def test_an_answer_may_use_what_a_demonstration_has_defined():
+    name = "everything_allowed"  # made by the first demonstration
+    code = f"def causal_mask(n):\n    assert {name} is not None\n    return torch.ones(n, n).tril()"
+    assert others_are_right(result := judged(STEM, with_answer(code)))
+    assert score(by_name(result)["causal_mask"]) == full(by_name(result)["causal_mask"])
+
+
+def test_an_answer_that_reaches_for_a_name_in_a_roundabout_way_gets_it():
+    code = (
+        "import inspect\ndef causal_mask(n):\n"
+        "    assert inspect.currentframe().f_globals['everything_allowed'] is not None\n"
+        "    return torch.ones(n, n).tril()"
+    )
+    result = judged(STEM, with_answer(code))
+    assert score(by_name(result)["causal_mask"]) in (0.0, full(by_name(result)["causal_mask"]))
+    assert others_are_right(result)
+
+
+def test_each_answer_is_judged_as_it_was_at_its_place():
+    """A later cell redefines a helper: the earlier answer was right when it was checked."""
+    notebook = with_answer(
+        "def helper(n):\n    return torch.ones(n, n).tril()\n\ndef causal_mask(n):\n    return helper(n)"
+    )
+    notebook.cells.append(nbformat.v4.new_code_cell("def helper(n):\n    return None"))
+    result = judged(STEM, notebook)
+    assert result.verdict.points == result.verdict.max_points
+
+
+def test_a_reference_of_an_earlier_exercise_may_be_used():
+    """The notebook offers it: a wrong answer costs nothing further down."""
+    code = "def decoder_mask(lengths, n):\n    real = reference.padding_mask(lengths, n)[:, None, :]\n"
+    code += "    return real & reference.causal_mask(n)"
+    wrong = "def causal_mask(n):\n    return None"
+    result = judged(STEM, submission(STEM, solutions(STEM) | {"decoder_mask": code, "causal_mask": wrong}))
+    assert score(by_name(result)["causal_mask"]) == 0
+    assert others_are_right(result)
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+def test_a_syntax_error_costs_its_exercise_and_is_quoted():
+    result = judged(STEM, with_answer("def causal_mask(n:\n    return 1"))
+    found = by_name(result)["causal_mask"]
+    assert (score(found), found.outcome) == (0, "raised")
+    assert "SyntaxError" in found.message
+    assert others_are_right(result)
+
+
+def test_a_missing_name_is_said():
+    result = judged(STEM, with_answer("def causal_masks(n):\n    return torch.ones(n, n).tril()"))
+    assert "There is no causal_mask" in by_name(result)["causal_mask"].message
+    assert others_are_right(result)
+
+
+def test_an_error_is_quoted_with_its_line():
+    result = judged(STEM, with_answer("def causal_mask(n):\n    return 1 / 0"))
+    assert "ZeroDivisionError" in by_name(result)["causal_mask"].message
+    assert "line 2:  return 1 / 0" in by_name(result)["causal_mask"].message
+
+
+MISBEHAVIOUR = {
+    "a loop in the answer": ("def causal_mask(n):\n    while True: pass", "did not finish within 2 seconds"),
+    "a loop in the cell": ("while True: pass", "did not finish within 2 seconds"),
+    "a loop that swallows interrupts": (
+        "def causal_mask(n):\n  while True:\n    try:\n      while True: pass\n    except BaseException: pass",
+        "did not finish within 2 seconds",
+    ),
+    "a loop in C": ("def causal_mask(n):\n    return 3 ** (10 ** 9)", "did not finish within 2 seconds"),
+    "an exit in the answer": ("import os\ndef causal_mask(n):\n    os._exit(0)", "ended itself"),
+    "an exit in the cell": ("import os\nos._exit(0)", "ended itself"),
+    "a crash": ("import ctypes\ndef causal_mask(n):\n    ctypes.string_at(0)", "segmentation fault"),
+    "an abort": ("import os\ndef causal_mask(n):\n    os.abort()", "aborted itself"),
+}
+
+
+@pytest.mark.parametrize(("code", "words"), MISBEHAVIOUR.values(), ids=MISBEHAVIOUR.keys())
+def test_misbehaviour_costs_its_own_exercise_only(code, words):
+    result = judged(STEM, with_answer(code), seconds=2.0)
+    found = by_name(result)["causal_mask"]
+    assert (score(found), found.outcome) == (0, "raised")
+    assert words in found.message
+    assert others_are_right(result)
+    assert any(words in note for note in result.verdict.notes)
+
+
+def test_code_that_ends_its_process_in_every_answer_is_given_up():
+    answers = {name: f"import os\ndef {name}(*args):\n    os._exit(0)" for name in solutions(STEM)}
+    result = judged(STEM, submission(STEM, answers))
+    assert result.verdict.status == "graded"
+    assert result.verdict.points == 0
+    assert len(result.verdict.exercises) == 8
+
+
+def test_a_lost_warm_process_is_replaced():
+    work.warm_process().process.kill()
+    result = judged(STEM, with_answer("def causal_mask(n):\n    return torch.ones(n, n).tril()"))
+    assert result.verdict.points == result.verdict.max_points
+
+
+def test_a_warm_process_that_cannot_start_flags_the_submission(monkeypatch):
+    def broken(*_):
+        from autograder.warm import WarmError
+
+        raise WarmError("no such luck")
+
+    monkeypatch.setattr(Warm, "fork", broken)
+    result = judged(STEM, released(STEM))
+    assert result.verdict.status == "flagged"
+    assert "no such luck" in result.verdict.reason
+
+
+# --- references ------------------------------------------------------------------------------------------------------
+
+WAYS_TO_THE_REFERENCE = [
+    "from course_lib.masks import causal_mask",
+    "causal_mask = reference.causal_mask",
+    "def causal_mask(n):\n    return reference.causal_mask(n)",
+    "import course_lib.masks\ndef causal_mask(n):\n    return course_lib.masks.causal_mask(n)",
+    "def causal_mask(n):\n    return reference.decoder_mask(torch.tensor([n]), n)[0]",
+    "from course_lib.transformer import Transformer\ndef causal_mask(n):\n    return Transformer(n)",
+]
+
+
+@pytest.mark.parametrize("code", WAYS_TO_THE_REFERENCE)
+def test_the_reference_as_the_answer_earns_nothing_and_is_named(code):
+    result = judged(STEM, with_answer(code))
+    found = by_name(result)["causal_mask"]
+    assert score(found) == 0
+    assert found.misconception == USES_THE_REFERENCE
+    assert "own reference" in found.message
+    assert others_are_right(result)
+
+
+def test_walls_time_and_memory_are_recorded():
+    verdict = judged(STEM, released(STEM)).verdict
+    assert verdict.walls == tuple(work.warm_process().walls)
+    assert verdict.seconds > 0
+    assert verdict.peak_megabytes > 10

@@ -1,0 +1,186 @@
+"""Near-identical answers are found however their names and layout were changed, and honest ones are left alone."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections import Counter
+
+import pytest
+
+from autograder import similar
+from autograder.similar import Known, SharedAnswer, normalised, parsed, rename, similar_pairs
+from course_lib.exercises import all_exercises
+
+STUB = '''def pad_batch(sequences, pad_id):
+    """Make a batch. (batch, time)"""
+    raise NotImplementedError()
+'''
+REFERENCE = """def pad_batch(sequences, pad_id):
+    longest = max(len(s) for s in sequences)
+    rows = [s + [pad_id] * (longest - len(s)) for s in sequences]
+    return torch.tensor(rows)
+"""
+OWN_IDEA = '''def pad_batch(sequences, pad_id):
+    """Make a batch. (batch, time)"""
+    # Ada, 3 in the morning
+    width = 0
+    for sequence in sequences:
+        if len(sequence) > width:
+            width = len(sequence)
+    table = torch.zeros(len(sequences), width, dtype=torch.long)
+    for row, sequence in enumerate(sequences):
+        for column in range(width):
+            table[row, column] = sequence[column] if column < len(sequence) else pad_id
+    return table
+'''
+COPIED = '''def pad_batch(sequences: list[list[int]], pad_id: int) -> Tensor:
+    """Written by me."""
+    w: int = 0
+    for s in sequences:
+        if len(s) > w: w = len(s)  # the longest
+
+    out = torch.zeros(
+        len(sequences), w,
+        dtype=torch.long,
+    )
+    for i, s in enumerate(sequences):
+        for j in range(w): out[i, j] = s[j] if j < len(s) else pad_id
+    return out
+'''
+ANOTHER_IDEA = """def pad_batch(sequences, pad_id):
+    tensors = [torch.tensor(sequence) for sequence in sequences]
+    return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=pad_id)
+"""
+KNOWN = {"pad_batch": Known([REFERENCE], STUB)}
+
+
+def one_exercise(**texts):
+    return {student: {"pad_batch": text} for student, text in texts.items()}
+
+
+def test_renamed_and_reformatted_copy_is_found():
+    (pair,) = similar_pairs(one_exercise(ada=OWN_IDEA, bob=COPIED, eve=ANOTHER_IDEA, kim=REFERENCE), KNOWN)
+    assert (pair.first, pair.second) == ("ada", "bob")
+    assert pair.answers[0].likeness == 1.0
+    assert pair.answers[0].second == COPIED
+
+
+def test_copy_with_some_changes_is_found():
+    changed = COPIED.replace("    return out", "    print(w)\n    return out")
+    (pair,) = similar_pairs(one_exercise(ada=OWN_IDEA, bob=changed), KNOWN)
+    assert similar.ALIKE <= pair.answers[0].likeness < 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [REFERENCE, REFERENCE.replace("longest", "n").replace("rows", "r"), STUB, "", "def pad_batch(a, b):\n    return a"],
+)
+def test_obvious_answers_say_nothing(text):
+    assert similar_pairs(one_exercise(ada=text, bob=text), KNOWN) == []
+
+
+def test_what_much_of_the_class_wrote_says_nothing():
+    few = one_exercise(**{f"s{i}": OWN_IDEA for i in range(3)}, other=ANOTHER_IDEA)
+    many = one_exercise(**{f"s{i}": OWN_IDEA for i in range(12)}, other=ANOTHER_IDEA)
+    assert len(similar_pairs(few, KNOWN)) == 3
+    assert similar_pairs(many, KNOWN) == []
+
+
+def test_evidence_grows_with_rarity_and_adds_up_over_exercises():
+    crowd = {f"s{i}": ANOTHER_IDEA for i in range(500)}
+    (small,) = similar_pairs(one_exercise(ada=OWN_IDEA, bob=COPIED), KNOWN)
+    (large,) = similar_pairs(one_exercise(ada=OWN_IDEA, bob=COPIED, **crowd), KNOWN)
+    assert large.evidence > small.evidence
+    twice = {s: {"pad_batch": t, "second": t} for s, t in {"ada": OWN_IDEA, "bob": COPIED}.items()}
+    (pair,) = similar_pairs(twice, KNOWN)
+    assert {answer.exercise for answer in pair.answers} == {"pad_batch", "second"}
+    assert pair.evidence == pytest.approx(sum(answer.evidence for answer in pair.answers))
+
+
+def test_result_does_not_depend_on_the_order_of_students():
+    texts = one_exercise(ada=OWN_IDEA, bob=COPIED, eve=ANOTHER_IDEA, zoe=OWN_IDEA)
+    assert similar_pairs(dict(reversed(texts.items())), KNOWN) == similar_pairs(texts, KNOWN)
+
+
+def test_chosen_names_are_exchangeable_and_others_are_not():
+    def tokens(text):
+        return rename(normalised(text, ""))
+
+    assert tokens("y = x.sum(dim=0)\nz = y") == tokens("total = x.sum(dim=0)  # !\nq = total")
+    assert tokens("y = x.sum(dim=0)") != tokens("y = x.mean(dim=0)")
+    assert tokens("self.w = 1; self.w + self.v") == tokens("self.weight = 1; self.weight + self.v")
+    assert tokens("a: int = 1") == tokens("b = 1")
+
+
+def test_broken_code_is_compared_by_its_tokens():
+    broken = OWN_IDEA.replace("if len(sequence) > width:", "if len(sequence) > width")
+    assert parsed(broken) is None
+    (pair,) = similar_pairs(one_exercise(ada=broken, bob=broken.replace("table", "result")), KNOWN)
+    assert pair.answers[0].likeness == 1.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-" * 20_000 + "1",
+        "lambda:" * 2800 + "1",
+        "(" * 5000,
+        "0x" + "f" * 19_000,
+        "x = '\\d'",
+        "\0",
+        "\ud800 = 1",
+        "x = '\ud800'",
+        "a = " + "a." * 9000 + "a",
+        "if x:\n\t1\n        2",
+        "'''",
+        "async def f():\n    await x",
+    ],
+)
+def test_hostile_text_is_read_without_harm(text, recwarn):
+    similar_pairs(one_exercise(ada=text, bob=text), KNOWN)
+    SharedAnswer("pad_batch", 1, 1, text, text).marked_lines()
+    assert not recwarn
+
+
+def test_nothing_is_executed():
+    similar_pairs(one_exercise(ada="raise SystemExit\n" * 30, bob="raise SystemExit\n" * 30), KNOWN)
+
+
+def test_lines_that_are_the_same_are_marked():
+    first, second = SharedAnswer("e", 1, 1, "a = f(b)\nc = 1\nreturn a", "x = f(y)\nreturn  x").marked_lines()
+    assert first == [("a = f(b)", True), ("c = 1", False), ("return a", True)]
+    assert second == [("x = f(y)", True), ("return  x", True)]
+
+
+def test_alternatives_of_the_course_are_not_called_alike():
+    """Students who honestly found different right answers."""
+    exercise = all_exercises()["pad_batch"]
+    right = [inspect.getsource(program) for program in (exercise.reference, *exercise.alternatives)]
+    answers = {f"s{i}": {"pad_batch": text} for i, text in enumerate(right)}
+    assert similar_pairs(answers, {}) == []
+
+
+def test_large_class_needs_few_comparisons(monkeypatch):
+    """A thousand students: far fewer pairs are looked at than the half a million there are."""
+    dice = random.Random(1)
+    operators = ["+", "-", "*", "/", "@", "%", "**", "//"]
+
+    def invented(size):
+        lines = [f"    v{i} = f{dice.randrange(200)}(v{i - 1}) {dice.choice(operators)} v0" for i in range(1, size)]
+        return "\n".join(["def pad_batch(v0):", *lines])
+
+    texts = {f"s{i:04}": invented(8) for i in range(1000)}
+    texts["s0999"] = texts["s0000"].replace("v", "name")
+    looked_at = Counter()
+    original = similar.combinations
+
+    def counted(students, size):
+        pairs = list(original(students, size))
+        looked_at.update(pairs)
+        return pairs
+
+    monkeypatch.setattr(similar, "combinations", counted)
+    (pair,) = similar_pairs(one_exercise(**texts), {})
+    assert (pair.first, pair.second) == ("s0000", "s0999")
+    assert len(looked_at) < 1000 * 999 / 2 / 10

@@ -1,0 +1,161 @@
+"""Messages between judge and runner: plain data goes through unchanged, and nothing else goes through."""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+import threading
+
+import pytest
+import torch
+
+from autograder.inside import runner, wire
+from autograder.inside.wire import HEADER, Channel, Late, WireError, decode, encode
+from course_lib.checking.bench import Opaque
+from course_lib.checking.inputs import AffineMap, NextTokenTable
+from course_lib.checking.settings import TinyTraining
+from course_lib.checking.subject import same_answer
+
+
+def through(value, **options):
+    message = encode(value)
+    length, _ = HEADER.unpack(message[: HEADER.size])
+    body = message[HEADER.size :]
+    return decode(body[:length], body[length:], **options)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 3, -1.5, math.inf, "text ✓", [], (), [1, (2, [3])], {"a": (1, 2), "b": {}}, slice(1, None, 2), ...],
+)
+def test_plain_data_comes_back_equal(value):
+    assert through(value) == value
+    assert type(through(value)) is type(value)
+
+
+@pytest.mark.parametrize("dtype", sorted(wire.DTYPES))
+def test_tensors_come_back_equal(dtype):
+    tensor = torch.arange(6).reshape(2, 3).to(wire.DTYPES[dtype]).T
+    back = through(tensor)
+    assert back.dtype == tensor.dtype
+    assert torch.equal(back, tensor)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1, 1)])
+def test_odd_shapes_come_back(shape):
+    assert through(torch.ones(shape)).shape == torch.Size(shape)
+
+
+def test_nan_comes_back():
+    assert through(torch.tensor([math.nan, 1.0])).isnan().tolist() == [True, False]
+    assert math.isnan(through(math.nan))
+
+
+def test_what_is_not_plain_comes_back_as_the_name_of_its_type():
+    assert through(object()) == "object"
+    assert through(Opaque("numpy.ndarray"), opaque=Opaque) == Opaque("numpy.ndarray")
+
+
+def test_callable_arguments_reach_the_runner():
+    table = NextTokenTable(torch.rand(1, 5).double(), torch.rand(2, 5, 5).double())
+    there = through(table, objects=runner.make_object)
+    ids = torch.tensor([[1, 2]])
+    assert torch.equal(there(ids), table(ids))
+
+
+def test_settings_reach_the_runner():
+    setting = TinyTraining.random(vocab=5, d_model=3, seed=1, learning_rate=0.1)
+    there = through(setting, objects=runner.make_object)
+    assert same_answer(dict(there.weights), dict(setting.weights))
+    assert there.learning_rate == 0.1
+
+
+def test_the_judge_takes_no_objects():
+    with pytest.raises(WireError):
+        through(AffineMap(torch.ones(2, 2), torch.ones(2)))
+
+
+HOSTILE = {
+    "no JSON": b"{",
+    "deep nesting": b"[" * 100_000,
+    "nested beyond the cap": b"[" * 60 + b"]" * 60,
+    "unknown kind": b'{"pickle": "gASV"}',
+    "two kinds": b'{"tuple": [], "dict": []}',
+    "no kind": b"{}",
+    "an object": b'{"object": ["os", "system", {}]}',
+    "a tensor without bytes": b'{"tensor": ["float32", [2, 2], 0]}',
+    "a tensor before the bytes": b'{"tensor": ["float32", [1], -4]}',
+    "a negative shape": b'{"tensor": ["float32", [-1], 0]}',
+    "an endless shape": b'{"tensor": ["float32", [99999999999999999999], 0]}',
+    "a shape of truth values": b'{"tensor": ["float32", [true], 0]}',
+    "an unknown dtype": b'{"tensor": ["object", [1], 0]}',
+    "an endless number": b"9" * 10_000,
+    "a dict of no pairs": b'{"dict": [[1, 2, 3]]}',
+    "not UTF-8": b'"\xff\xfe"',
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_messages_are_refused(text):
+    with pytest.raises(WireError):
+        decode(text, b"")
+
+
+def test_long_and_unwritable_texts_are_tamed():
+    assert len(decode(json.dumps("x" * 10**6).encode(), b"")) == wire.LONGEST_TEXT
+    decode(b'"\\ud800"', b"").encode("utf-8")
+
+
+def test_values_that_contain_themselves_cannot_be_sent():
+    endless: list = []
+    endless.append(endless)
+    with pytest.raises(WireError):
+        encode(endless)
+
+
+@pytest.fixture
+def ends():
+    ours, theirs = socket.socketpair()
+    yield Channel(ours), theirs
+    ours.close()
+    theirs.close()
+
+
+@pytest.mark.parametrize(("text", "blob"), [(wire.MOST_TEXT + 1, 0), (2, wire.MOST_BYTES + 1)])
+def test_a_message_that_is_announced_too_long_is_not_read(ends, text, blob):
+    channel, other = ends
+    other.sendall(HEADER.pack(text, blob))
+    with pytest.raises(WireError, match="too long"):
+        channel.receive(5)
+
+
+def test_silence_and_half_a_message_are_late(ends):
+    channel, other = ends
+    with pytest.raises(Late):
+        channel.receive(0.05)
+    other.sendall(HEADER.pack(10, 0) + b"123")
+    with pytest.raises(Late):
+        channel.receive(0.05)
+
+
+def test_a_closed_connection_is_noticed(ends):
+    channel, other = ends
+    other.close()
+    with pytest.raises(WireError, match="gone"):
+        channel.receive(5)
+
+
+def test_somebody_who_does_not_listen_is_late(ends):
+    channel, _ = ends
+    with pytest.raises(Late):
+        channel.send("x" * 10**7, 0.05)
+
+
+def test_large_tensors_cross(ends):
+    channel, other = ends
+    tensor = torch.rand(300, 1000)
+    sender = threading.Thread(target=lambda: Channel(other).send({"value": tensor}))
+    sender.start()
+    assert torch.equal(channel.receive(30)["value"], tensor)
+    sender.join()
