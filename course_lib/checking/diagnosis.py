@@ -23,8 +23,10 @@ from .subject import Event, Subject, same_answer
 
 Pair = tuple[Program, Program]
 
-# A check should not take longer than half a second, and to build a module takes longer than to call a function.
-MOST_PAIRS, MOST_PAIRS_OF_CLASSES = 1000, 40
+# A check should not take longer than half a second. To ask a module takes longer than to ask a function, and where there
+# are more misconceptions, more of the time goes into these.
+MOST_PAIRS = 1000
+LEAST_PAIRS_OF_CLASSES, PROGRAMS_OF_CLASSES = 40, 1500
 ENOUGH_CASES = 2  # to see which pairs are likely
 
 
@@ -66,8 +68,13 @@ def diagnose(exercise: Exercise, subject: Subject, cases: Sequence[Case]) -> Dia
 def merged_pairs(exercise: Exercise, pairs: Sequence[Pair]) -> Iterator[tuple[Pair, Program]]:
     """The first pairs that can be merged into one program, each with the program."""
     programs = ((pair, merged(exercise.reference, *pair)) for pair in pairs)
-    most = MOST_PAIRS_OF_CLASSES if exercise.is_class else MOST_PAIRS
-    return islice(((pair, program) for pair, program in programs if program is not None), most)
+    return islice(((pair, program) for pair, program in programs if program is not None), most_pairs(exercise))
+
+
+def most_pairs(exercise: Exercise) -> int:
+    if not exercise.is_class:
+        return MOST_PAIRS
+    return max(LEAST_PAIRS_OF_CLASSES, PROGRAMS_OF_CLASSES // len(exercise.misconceptions))
 
 
 def likely_pairs(exercise: Exercise, telling: Sequence[tuple[Question, list[Event]]]) -> list[Pair]:
