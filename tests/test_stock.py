@@ -19,7 +19,10 @@ from autograder.release import quiet_nbgrader, release
 from autograder.sample import sample_class
 from autograder.verdict import read_verdict
 
-pytestmark = pytest.mark.xdist_group("stock")
+pytestmark = [
+    pytest.mark.xdist_group("stock"),
+    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),  # nbgrader fills in a submission before it adds it
+]
 
 # One of each kind; nbgrader takes its time. Of the other kinds these cannot be compared:
 # - a crash ends nbgrader's kernel, and two cells of one name end its whole run: both get no scores there at all;
