@@ -235,6 +235,7 @@ class FeedbackExporter(HTMLExporter):
         config = super().default_config.copy()
         # In sections of their own names: nbgrader sets those of HTMLExporter.
         config.FeedbackExporter.template_name = "course_feedback"
+        config.FeedbackExporter.filters = {}
         config.FeedbackExporter.extra_template_basedirs = [str(TEMPLATES), str(NBGRADER_TEMPLATES)]
         config.FeedbackExporter.extra_template_paths = [str(NBGRADER_TEMPLATES)]
         config.FeedbackExporter.optimistic_validation = True

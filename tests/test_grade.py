@@ -234,6 +234,14 @@ def test_force_grades_everybody_again(again, right):
     assert {change.student for change in summary.changes} == set(workers.asked) - {"ada"}
 
 
+def test_what_students_hand_in_is_none_of_the_code_that_verdicts_depend_on(tmp_path):
+    for name in ("__init__.py", "a.py", "inside/__init__.py", "inside/b.py", "submitted/ada/02_masks/helper.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found = [path.relative_to(tmp_path).as_posix() for path in work.code_of(tmp_path)]
+    assert found == ["__init__.py", "a.py", "inside/__init__.py", "inside/b.py"]
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -19,7 +19,10 @@ from autograder.release import quiet_nbgrader, release
 from autograder.sample import sample_class
 from autograder.verdict import read_verdict
 
-pytestmark = pytest.mark.xdist_group("stock")
+pytestmark = [
+    pytest.mark.xdist_group("stock"),
+    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),  # nbgrader fills in a submission before it adds it
+]
 
 # One of each kind; nbgrader takes its time. Of the other kinds these cannot be compared:
 # - a crash ends nbgrader's kernel, and two cells of one name end its whole run: both get no scores there at all;
@@ -142,13 +145,20 @@ def test_the_button_says_why_a_notebook_cannot_be_graded(ours):
     assert len(verdict.exercises) == 8
 
 
+HOSTILE_TEXT = "Well. <script>window.ran = 1</script><img src=x onerror='window.ran = 2'> $x^2$"
+
+
 @pytest.mark.browser
 @pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
-def test_formgrader_shows_the_scores_and_its_button_grades(ours, tmp_path):
+def test_formgrader_shows_the_scores_its_button_grades_and_no_script_of_a_student_runs(ours, tmp_path):
     course, students = ours
     student = students["three_mistakes"]
     score = sum(auto or 0 for auto, *_ in grades(course, student).values())
-    hand_in(course, student, solved())
+    notebook = solved()
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown" and "nbgrader" in cell.metadata:
+            cell.source = HOSTILE_TEXT
+    hand_in(course, student, notebook)
     (tmp_path / "home").mkdir()
     with jupyterlab(course.root, tmp_path / "home") as address, browser_page(str(find_chromium())) as (page, _):
         page.goto(f"{address}/login?token={TOKEN}&next=/formgrader/manage_submissions/{STEM}")
@@ -156,5 +166,10 @@ def test_formgrader_shows_the_scores_and_its_button_grades(ours, tmp_path):
         row.locator(".score", has_text=f"{score:g} / ").wait_for()
         row.locator(".autograde a").click()
         page.get_by_text(f"Successfully autograded '{STEM}' for student '{student}'").wait_for(timeout=120_000)
+        with course.gradebook() as gradebook:
+            number = gradebook.find_submission_notebook(STEM, STEM, student).id
+        page.goto(f"{address}/formgrader/submissions/{number}/")
+        page.locator("p", has_text="Well.").locator("math").wait_for()
+        assert page.evaluate("window.ran") is None
     full = sum(e.max_points + e.hidden_max_points for e in read_verdict(course.verdict(STEM, student)).exercises)
     assert sum(auto or 0 for auto, *_ in grades(course, student).values()) == full > score
