@@ -1,1 +1,18 @@
-"""Everything an instructor needs: building the notebooks, the hidden cases, nbgrader's configuration."""
+"""The course's grader: from the sources of the notebooks to grades, feedback and a report on the class.
+
+`build`       makes the notebooks from solutions/; `bootstrap` their first cell
+`hidden`      the cases that only the grader runs
+`cli`         the commands: python -m autograder --help
+`course`      the course folder, as nbgrader knows it; `release` fills it
+`collect`     places what came from an LMS
+`rebuild`     a submission, rebuilt from the instructor's cells and the student's text
+`inside`      what runs behind the walls, beside student code
+`warm`        the process that runners are forked from; `runners` asks them
+`references`  what of course_lib a runner may see; `needed` which demonstrations it has to run
+`judge`       drives a runner through a submission; `verdict` is what comes out
+`work`        the judging of one submission as a function of plain data, done anywhere
+`grade`       plans, hands out the work and writes the results; `book` into nbgrader's gradebook, `cluster` over Dask
+`nbgrader_judge`  the same judge behind formgrader's button
+`feedback`    pages for students; `report` a page for the instructor, with `similar` answers; `export` for the LMS
+`sample`      a fictitious class, made of the exercises' own misconceptions; `answers` writes them as students would
+"""

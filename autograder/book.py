@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 from nbgrader import utils
-from nbgrader.api import Gradebook, SubmittedNotebook
+from nbgrader.api import Assignment, Gradebook, MissingEntry, SubmittedAssignment, SubmittedNotebook
 from nbgrader.preprocessors import AssignLatePenalties
-from sqlalchemy import text
-from sqlalchemy.exc import SAWarning
+from sqlalchemy import make_url, select, text
+from sqlalchemy.exc import ArgumentError, SAWarning, SQLAlchemyError
 
 from autograder.course import Course, CourseError
 from autograder.rebuild import master_notebook
+
+LOCK = ".grading"  # in the course folder, with the number of the process that grades it
 
 
 @contextmanager
 def open_book(course: Course) -> Iterator[Gradebook]:
     """The gradebook for one writer. SQLite is told not to wait for the disk after every line."""
-    with course.gradebook() as gradebook:
+    with opened(course) as gradebook:
         if gradebook.engine.dialect.name == "sqlite":
             gradebook.db.execute(text("PRAGMA journal_mode = WAL"))
             gradebook.db.execute(text("PRAGMA synchronous = NORMAL"))
@@ -32,39 +36,96 @@ def open_book(course: Course) -> Iterator[Gradebook]:
             yield gradebook
 
 
+def opened(course: Course) -> Gradebook:
+    """The gradebook, or a sentence about why there is none."""
+    try:
+        address = make_url(course.db_url)
+        return course.gradebook()
+    except ImportError as error:
+        raise CourseError(
+            f"The driver for this gradebook is not installed ({error.name}). "
+            "For PostgreSQL: pip install 'psycopg[binary]', and --db postgresql+psycopg://USER@HOST/DATABASE"
+        ) from None
+    except ArgumentError:
+        raise CourseError(
+            "--db takes the address of a database, for example postgresql+psycopg://USER@HOST/DATABASE"
+        ) from None
+    except SQLAlchemyError as error:
+        why = str(getattr(error, "orig", error)).strip().partition("\n")[0]
+        raise CourseError(f"The gradebook {address.render_as_string()} cannot be opened: {why}") from None
+
+
+@contextmanager
+def one_at_a_time(course: Course) -> Iterator[None]:
+    """Only one process at a time grades a course. The lock goes with its process, however that ends."""
+    with (course.root / LOCK).open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            advice = "Wait until it is done, or stop it with Ctrl-C."
+            raise CourseError(
+                f"This course is being graded already, by process {file.read().strip()}. {advice}"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
 def master_of(course: Course, gradebook: Gradebook, assignment: str) -> NotebookNode:
     """The instructor's notebook as it was released, hidden checks included."""
-    if not course.release(assignment).exists():
-        raise CourseError(f"{assignment} has not been released. Run: python -m autograder release {assignment}")
     release = nbformat.read(course.release(assignment), as_version=4)
-    notebook = gradebook.find_notebook(assignment, assignment)
+    try:
+        notebook = gradebook.find_notebook(assignment, assignment)
+    except MissingEntry:
+        advice = f"Run: python -m autograder release {assignment}"
+        raise CourseError(f"This gradebook does not know {assignment}. {advice}") from None
     return master_notebook(release, {cell.name: cell for cell in notebook.source_cells})
 
 
-def enter(course: Course, gradebook: Gradebook, assignment: str, student: str, judged: NotebookNode | None) -> float:
-    """Enter a submission; without a notebook, all of its cells get 0. Returns: seconds late."""
-    gradebook.update_or_create_student(student)
-    handed_in = course.submitted(assignment, student).parent
-    timestamp = utils.parse_utc((handed_in / "timestamp.txt").read_text()) if has_timestamp(handed_in) else None
-    submission = gradebook.update_or_create_submission(
-        assignment, student, **({"timestamp": timestamp} if timestamp else {})
+def entered(gradebook: Gradebook, assignment: str) -> set[str]:
+    """The students who have a submission of an assignment in this gradebook."""
+    found = (
+        select(SubmittedAssignment.student_id).join(SubmittedAssignment.assignment).where(Assignment.name == assignment)
     )
+    return set(gradebook.db.scalars(found))
+
+
+def enter(
+    course: Course, gradebook: Gradebook, assignment: str, student: str, judged: NotebookNode | None
+) -> tuple[str, ...]:
+    """Enter a submission; without a notebook, all of its cells get 0. Returns: notes on what was odd."""
+    gradebook.update_or_create_student(student)
+    time, notes = submission_time(course, assignment, student)
+    submission = gradebook.update_or_create_submission(assignment, student, **({"timestamp": time} if time else {}))
     (notebook,) = [nb for nb in submission.notebooks if nb.name == assignment]
-    notebook.flagged = False
+    notebook.late_submission_penalty = None
     if judged is None:
         enter_zeros(notebook)
     else:
         enter_grades(notebook, judged)
-    late = float(submission.total_seconds_late)
+    is_late = submission.total_seconds_late > 0
     gradebook.db.commit()
-    if judged is not None and late > 0:
+    if judged is not None and is_late:
         penalise(course, assignment, student, judged)
     gradebook.db.expunge_all()
-    return late
+    return notes
 
 
-def has_timestamp(folder: Path) -> bool:
-    return (folder / "timestamp.txt").is_file()
+def timestamp_text(course: Course, assignment: str, student: str) -> str:
+    """What stands in timestamp.txt beside a submission; empty if there is none."""
+    path = course.submitted(assignment, student).parent / "timestamp.txt"
+    return path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else ""
+
+
+def submission_time(course: Course, assignment: str, student: str) -> tuple[datetime | None, tuple[str, ...]]:
+    """When it was handed in, as far as is known, and a note if that cannot be understood."""
+    stamp = timestamp_text(course, assignment, student)
+    try:
+        return (utils.parse_utc(stamp) if stamp else None), ()
+    except (ValueError, OverflowError):
+        return None, (f"timestamp.txt holds no time: {stamp[:40]!r}. Whether it was late is not known.",)
 
 
 def enter_grades(notebook: SubmittedNotebook, judged: NotebookNode) -> None:
@@ -85,16 +146,24 @@ def enter_grades(notebook: SubmittedNotebook, judged: NotebookNode) -> None:
 def enter_zeros(notebook: SubmittedNotebook) -> None:
     for grade in notebook.grades:
         grade.auto_score = 0.0
-        grade.needs_manual_grade = False
+        grade.needs_manual_grade = grade.manual_score is not None
+    for comment in notebook.comments:
+        comment.auto_comment = None
 
 
 def flag(gradebook: Gradebook, assignment: str, student: str) -> None:
     """For a person: formgrader shows the notebook as flagged, and every score is open."""
-    submission = gradebook.find_submission_notebook(assignment, assignment, student)
-    submission.flagged = True
-    for grade in submission.grades:
+    notebook = gradebook.find_submission_notebook(assignment, assignment, student)
+    notebook.flagged = True
+    for grade in notebook.grades:
         grade.auto_score = None
         grade.needs_manual_grade = True
+    gradebook.db.commit()
+
+
+def unflag(gradebook: Gradebook, assignment: str, student: str) -> None:
+    """It was flagged by us, and there is no reason for it any more. What a person has flagged stays so."""
+    gradebook.find_submission_notebook(assignment, assignment, student).flagged = False
     gradebook.db.commit()
 
 
@@ -111,7 +180,6 @@ def save_autograded(course: Course, assignment: str, student: str, judged: Noteb
     draft = path.with_suffix(".part")
     draft.write_text(nbformat.v4.writes(judged) + "\n", encoding="utf-8")
     os.replace(draft, path)
-    handed_in = course.submitted(assignment, student).parent
-    if has_timestamp(handed_in):
-        (path.parent / "timestamp.txt").write_text((handed_in / "timestamp.txt").read_text())
+    if stamp := timestamp_text(course, assignment, student):
+        (path.parent / "timestamp.txt").write_text(stamp, encoding="utf-8")
     return path

@@ -31,6 +31,11 @@ NO_WALLS = (
 )
 
 
+def say(text: str) -> None:
+    """Print a line, however long it is. Names of files are strangers': none may command the terminal."""
+    out.print(text.replace("\x1b", "␛"), soft_wrap=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     from autograder.course import CourseError
@@ -38,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(options.run(options))
     except CourseError as error:
-        err.print(f"[bold]{escape(str(error))}[/bold]")
+        err.print(f"[bold]{escape(str(error))}[/bold]", soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         err.print("Stopped. What was finished is saved.")
@@ -79,6 +84,7 @@ def parser() -> argparse.ArgumentParser:
     one = command("judge", run_judge, "judge one submission and print the judged notebook (formgrader's button does)")
     one.add_argument("assignment", metavar="ASSIGNMENT")
     one.add_argument("student", metavar="STUDENT")
+    one.add_argument("--seconds", type=float, default=30.0, help="for a student's cell, or for a check (default: 30)")
 
     one = command("feedback", run_feedback, "write the pages that students get")
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
@@ -105,9 +111,12 @@ def positive(text: str) -> int:
 
 
 def course_of(options: argparse.Namespace) -> Course:
-    from autograder.course import Course
+    from autograder.course import Course, CourseError
 
-    return Course(options.course.resolve(), options.db)
+    root = options.course.resolve()
+    if root.exists() and not root.is_dir():
+        raise CourseError(f"--course takes a folder, and {root} is a file.")
+    return Course(root, options.db)
 
 
 # --- release, collect ----------------------------------------------------------------------------------------------
@@ -123,7 +132,7 @@ def run_release(options: argparse.Namespace) -> int:
         for assignment in assignments:
             release(course, [assignment])
             progress.advance(progress.task_ids[0])
-    out.print(f"{len(assignments)} released: {escape(str(course.root / 'release'))}")
+    say(f"{len(assignments)} released: {escape(str(course.root / 'release'))}")
     return 0
 
 
@@ -132,15 +141,15 @@ def run_collect(options: argparse.Namespace) -> int:
 
     course = course_of(options)
     collected = collect(course, options.downloaded, options.assignment, options.pattern)
-    out.print(f"{len(collected.placed)} placed in {escape(str(course.root / 'submitted'))}")
+    say(f"{len(collected.placed)} placed in {escape(str(course.root / 'submitted'))}")
     for placed in collected.placed:
         remarks = placed.reason.removeprefix(f"It is {placed.assignment} of {placed.student}.").strip()
         if remarks:
-            out.print(f"  {escape(placed.student)}: {escape(remarks)}")
+            say(f"  {escape(placed.student)}: {escape(remarks)}")
     if collected.unplaced:
-        out.print(f"[bold]{len(collected.unplaced)} could not be placed:[/bold]")
+        say(f"[bold]{len(collected.unplaced)} could not be placed:[/bold]")
     for left in collected.unplaced:
-        out.print(f"  {escape(str(left.path))}: {escape(left.reason)}")
+        say(f"  {escape(str(left.path))}: {escape(left.reason)}")
     return 0
 
 
@@ -148,20 +157,21 @@ def run_collect(options: argparse.Namespace) -> int:
 
 
 def run_grade(options: argparse.Namespace) -> int:
-    require_walls(options.without_walls)
     if options.scheduler:
         from autograder.cluster import ClusterWorkers
 
-        with ClusterWorkers(options.scheduler) as workers:
+        with ClusterWorkers(options.scheduler, options.without_walls) as workers:
             return grade_all(options, workers)
+    require_walls(options.without_walls)
     with local_workers(options.jobs) as workers:
         return grade_all(options, workers)
 
 
 def require_walls(told_so: bool) -> None:
     from autograder.course import CourseError
+    from autograder.warm import walled_off
 
-    if not told_so and not any(wall.works for wall in walls.probe() if wall.name != walls.LIMITS):
+    if not told_so and not walled_off():
         raise CourseError(NO_WALLS)
 
 
@@ -216,7 +226,7 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
 
 
 def run_judge(options: argparse.Namespace) -> int:
-    """Enters nothing into the gradebook: nbgrader, who asked, does that."""
+    """Nbgrader, who asked, enters the scores. What has no notebook is entered here: nbgrader would not."""
     from autograder import grade, work
     from autograder.book import open_book
     from autograder.course import CourseError
@@ -225,13 +235,17 @@ def run_judge(options: argparse.Namespace) -> int:
 
     require_walls(told_so=False)
     course = course_of(options)
+    grade.require_submissions(course, options.assignment)
     with open_book(course) as gradebook:
-        (task,) = grade.plan(course, gradebook, options.assignment, [options.student], Patience(), None)
-    result = work.do(task)
-    work.forget_warm_process()
+        (task,) = grade.plan(
+            course, gradebook, options.assignment, [options.student], Patience(cell=options.seconds), None
+        )
+        result = work.do(task)
+        work.forget_warm_process()
+        if result.notebook is None:
+            grade.save(course, gradebook, options.assignment, result, grade.Summary(options.assignment))
+            raise CourseError(f"{options.student} — {result.verdict.status}: {result.verdict.reason}")
     write_verdict(course, result.verdict)
-    if result.notebook is None:
-        raise CourseError(f"{options.student} — {result.verdict.status}: {result.verdict.reason}")
     print(result.notebook)
     return 0
 
@@ -242,20 +256,22 @@ def show_summary(summary: Summary) -> None:
     parts = [f"{len(graded)} graded"]
     parts += [f"{len(found)} {status}" for status in ("zeroed", "flagged") if (found := summary.with_status(status))]
     parts += [f"{len(summary.unchanged)} unchanged"] if summary.unchanged else []
-    out.print(f"[bold]{summary.assignment}[/bold]: {', '.join(parts)}")
+    say(f"[bold]{summary.assignment}[/bold]: {', '.join(parts)}")
     for status in ("zeroed", "flagged"):
         for verdict in summary.with_status(status):
-            out.print(f"  {status}: {escape(verdict.student)} — {escape(verdict.reason)}")
+            say(f"  {status}: {escape(verdict.student)} — {escape(verdict.reason)}")
     for verdict in graded:
         for note in verdict.notes:
-            out.print(f"  note: {escape(verdict.student)} — {escape(note)}")
+            say(f"  note: {escape(verdict.student)} — {escape(note)}")
     if summary.changes:
         table = Table("student", "before", "after", "changed in", title="Scores that changed", title_justify="left")
         for change in summary.changes:
-            table.add_row(change.student, f"{change.before:g}", f"{change.after:g}", ", ".join(change.exercises))
+            table.add_row(
+                escape(change.student), f"{change.before:g}", f"{change.after:g}", ", ".join(change.exercises)
+            )
         out.print(table)
     if summary.left:
-        out.print(f"[bold]Stopped.[/bold] {len(summary.left)} are left; the same command goes on from here.")
+        say(f"[bold]Stopped.[/bold] {len(summary.left)} are left; the same command goes on from here.")
 
 
 def bar(what: str, total: int | None) -> Progress:
@@ -283,7 +299,7 @@ def run_feedback(options: argparse.Namespace) -> int:
                 pages += write_feedback(course, assignment, chosen, partial(one_done, progress))
     if not pages:
         raise CourseError("Nothing of this has been graded. Run: python -m autograder grade")
-    out.print(f"{len(pages)} pages in {escape(str(course.root / 'feedback'))}")
+    say(f"{len(pages)} pages in {escape(str(course.root / 'feedback'))}")
     return 0
 
 
@@ -294,7 +310,7 @@ def one_done(progress: Progress, student: str) -> None:
 def run_report(options: argparse.Namespace) -> int:
     from autograder.report import write_report
 
-    out.print(f"report: {escape(str(write_report(course_of(options))))}")
+    say(f"report: {escape(str(write_report(course_of(options))))}")
     return 0
 
 
@@ -303,7 +319,7 @@ def run_export(options: argparse.Namespace) -> int:
 
     course = course_of(options)
     for path in export(course, options.folder or course.root / "export"):
-        out.print(escape(str(path)))
+        say(escape(str(path)))
     return 0
 
 
@@ -312,12 +328,14 @@ def run_export(options: argparse.Namespace) -> int:
 
 def run_doctor(options: argparse.Namespace) -> int:
     """0 if student code would be walled off, else 1."""
+    from autograder.warm import walled_off
+
     found = walls.describe()
     table = Table("", "wall", "keeps out", "what to do")
     for wall in found:
         table.add_row("✓" if wall.works else "✗", wall.name, wall.keeps_out, wall.why)
     out.print(table)
-    return 0 if any(wall.works and wall.name in (walls.NAMESPACES, walls.LANDLOCK) for wall in found) else 1
+    return 0 if walled_off() else 1
 
 
 def run_sample(options: argparse.Namespace) -> int:
@@ -334,7 +352,7 @@ def run_sample(options: argparse.Namespace) -> int:
             gradebook.update_or_create_assignment(assignment, duedate=sample_due_date(assignment))
         folder = course.root / "sample"
         students = sample_class(course, assignment, folder)
-        out.print(f"{len(students)} fictitious students handed in to {escape(str(folder))}")
+        say(f"{len(students)} fictitious students handed in to {escape(str(folder))}")
         options.downloaded, options.pattern = folder, None
         run_collect(options)
         options.students, options.force, options.seconds = None, False, 5.0
@@ -344,5 +362,5 @@ def run_sample(options: argparse.Namespace) -> int:
         run_report(options)
         options.folder = None
         run_export(options)
-        out.print("\nSingle answers in nbgrader's own pages: cd autograder && jupyter lab, then Nbgrader → Formgrader.")
+        say("\nSingle answers in nbgrader's own pages: cd autograder && jupyter lab, then Nbgrader → Formgrader.")
     return code

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from typing import cast
 
-from distributed import Client, as_completed
+from distributed import Client, Future, as_completed
+from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
 from autograder import work
 from autograder.course import CourseError
 from autograder.grade import lost
+from autograder.warm import walled_off
 from autograder.work import Result, Task
 
 CONNECT_SECONDS = 10
@@ -23,15 +26,33 @@ CONNECT_SECONDS = 10
 class ClusterWorkers:
     """The workers of a cluster, known by the address of its scheduler."""
 
-    def __init__(self, address: str):
+    def __init__(self, address: str, without_walls: bool = False):
         try:
             self.client = Client(address, timeout=CONNECT_SECONDS)
         except (OSError, ValueError) as error:
             raise CourseError(f"There is no Dask scheduler at {address} ({error}). Start one: dask scheduler") from None
-        if not self.client.scheduler_info(n_workers=-1)["workers"]:
+        try:
+            self.inspect(address, without_walls)
+        except BaseException:
             self.client.close()
+            raise
+
+    def inspect(self, address: str, without_walls: bool) -> None:
+        """Refuse workers that would judge differently, or without walls."""
+        try:
+            found = self.client.run(what_judges_here)
+        except ImportError as error:
+            advice = "install this package there."
+            raise CourseError(f"A worker of {address} cannot judge ({error}): {advice}") from None
+        if not found:
             advice = f"Start one: dask worker {address} --nthreads 1"
             raise CourseError(f"The scheduler at {address} has no workers. {advice}")
+        for worker, (engine, walled) in found.items():
+            if engine != work.engine_digest():
+                raise CourseError(f"The worker {worker} has another version of this course: install the same there.")
+            if not walled and not without_walls:
+                advice = "Run there: python -m autograder doctor"
+                raise CourseError(f"The worker {worker} has no wall around student code. {advice}")
 
     def __enter__(self) -> ClusterWorkers:
         return self
@@ -42,11 +63,31 @@ class ClusterWorkers:
     def results(self, tasks: Sequence[Task]) -> Iterator[Result]:
         # Not pure: a task that was judged before is judged again if the coordinator says so.
         running = {self.client.submit(work.do, task, pure=False): task for task in tasks}
+        suspects = []
         with contextlib.ExitStack() as stack:
             stack.callback(self.client.cancel, list(running))
             for future in as_completed(list(running)):
-                try:
-                    yield future.result()
-                except KilledWorker:
-                    yield lost(running[future])
+                result = outcome(future)
+                if result is None:
+                    suspects.append(running[future])
+                else:
+                    yield result
                 future.release()
+        for task in suspects:  # a worker that dies takes its whole queue along: who is to blame shows when alone
+            yield outcome(self.client.submit(work.do, task, pure=False)) or lost(task)
+
+
+def outcome(future: Future) -> Result | None:
+    """The result of a task; None if one worker after another has died while it had this task."""
+    try:
+        return cast(Result, future.result())
+    except KilledWorker:
+        return None
+    except (OSError, FutureCancelledError) as error:
+        saved = "What was finished is saved: the same command goes on from there."
+        raise CourseError(f"The cluster is gone ({error}). {saved}") from None
+
+
+def what_judges_here() -> tuple[str, bool]:
+    """On a worker: the version of the course, and whether student code would be walled off."""
+    return work.engine_digest(), walled_off()

@@ -7,23 +7,27 @@ has a verdict is done, and an interrupted run goes on where it stopped.
 
 from __future__ import annotations
 
+import contextlib
+import html
 import json
 import multiprocessing
 import signal
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from multiprocessing.connection import Connection, wait
+from typing import Protocol, cast
 
 import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
 from nbgrader.api import Gradebook
 from sqlalchemy.exc import SQLAlchemyError
 
 from autograder import book, work
 from autograder.course import Course, CourseError
 from autograder.hidden import all_hidden
-from autograder.judge import Patience, exercise_of
+from autograder.judge import Patience, error_output, exercise_of
 from autograder.rebuild import submitted_text
 from autograder.verdict import Verdict, read_verdict, write_verdict
 from autograder.warm import Warm
@@ -79,9 +83,11 @@ def grade(
     `progress` is told of each submission that is done (its verdict, or the name if it is unchanged), and of how many.
     """
     summary = Summary(assignment)
-    with book.open_book(course) as gradebook:
+    require_submissions(course, assignment)
+    with book.one_at_a_time(course), book.open_book(course) as gradebook:
         tasks = plan(course, gradebook, assignment, students, patience or Patience(), walls)
-        todo = [task for task in tasks if force or not is_done(course, task)]
+        entered = book.entered(gradebook, assignment)
+        todo = [task for task in tasks if force or task.student not in entered or not is_done(course, task)]
         todo_names = {task.student for task in todo}
         summary.unchanged = [task.student for task in tasks if task.student not in todo_names]
         for student in summary.unchanged:
@@ -94,7 +100,22 @@ def grade(
                 progress(verdict, len(tasks))
         except KeyboardInterrupt:
             summary.left = list(left)
+        except (SQLAlchemyError, OSError) as error:
+            saved = "What was finished is saved: the same command goes on from there."
+            raise CourseError(f"No more can be saved ({type(error).__name__}: {error}). {saved}") from error
     return summary
+
+
+def require_submissions(course: Course, assignment: str) -> list[str]:
+    """Everybody who handed in something for a released assignment."""
+    if not course.release(assignment).exists():
+        raise CourseError(f"{assignment} has not been released. Run: python -m autograder release {assignment}")
+    everybody = course.students(assignment)
+    if not everybody:
+        where = course.root / "submitted"
+        advice = "Run: python -m autograder collect FOLDER"
+        raise CourseError(f"There are no submissions of {assignment} in {where}. {advice}")
+    return everybody
 
 
 def plan(
@@ -106,13 +127,8 @@ def plan(
     walls: tuple[str, ...] | None,
 ) -> list[Task]:
     """A task for each submission."""
-    everybody = course.students(assignment)
-    if not everybody:
-        raise CourseError(
-            f"There are no submissions of {assignment} in {course.root / 'submitted'}. "
-            "Run: python -m autograder collect FOLDER"
-        )
-    chosen = everybody if students is None else list(students)
+    everybody = require_submissions(course, assignment)
+    chosen = everybody if students is None else list(dict.fromkeys(students))
     missing = sorted(set(chosen) - set(everybody))
     if missing:
         raise CourseError(f"{missing[0]} has handed in nothing for {assignment}.")
@@ -120,7 +136,7 @@ def plan(
     tasks = []
     for student in chosen:
         text = handed_in(course, assignment, student)
-        digest = work.digest(text, master, timestamp(course, assignment, student))
+        digest = work.digest(text, master, book.timestamp_text(course, assignment, student))
         tasks.append(Task(assignment, student, text, master, digest, patience, walls=walls))
     return tasks
 
@@ -128,17 +144,25 @@ def plan(
 def handed_in(course: Course, assignment: str, student: str) -> str | None:
     """The text of a submission, whatever bytes it is made of; None if there is no file."""
     path = course.submitted(assignment, student)
-    return submitted_text(path) if path.is_file() else None
-
-
-def timestamp(course: Course, assignment: str, student: str) -> str:
-    path = course.submitted(assignment, student).parent / "timestamp.txt"
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    try:
+        return submitted_text(path) if path.is_file() else None
+    except OSError as error:
+        raise CourseError(f"{path} cannot be read ({error.strerror}): mend its permissions, then run again.") from None
 
 
 def is_done(course: Course, task: Task) -> bool:
-    path = course.verdict(task.assignment, task.student)
-    return path.exists() and read_verdict(path).digest == task.digest
+    """Whether there is a verdict on just this, and the judged notebook that belongs to it."""
+    verdict = last_verdict(course, task.assignment, task.student)
+    has_notebook = course.autograded(task.assignment, task.student).exists()
+    return verdict is not None and verdict.digest == task.digest and has_notebook
+
+
+def last_verdict(course: Course, assignment: str, student: str) -> Verdict | None:
+    """None also if the file cannot be understood: then the submission is graded again."""
+    try:
+        return read_verdict(course.verdict(assignment, student))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 # --- results --------------------------------------------------------------------------------------------------------
@@ -159,19 +183,20 @@ def save_or_flag(course: Course, gradebook: Gradebook, assignment: str, result: 
 def save(course: Course, gradebook: Gradebook, assignment: str, result: Result, summary: Summary) -> Verdict:
     """Enter a result everywhere, the verdict last."""
     verdict = result.verdict
+    before = last_verdict(course, assignment, verdict.student)
     judged = None if result.notebook is None else nbformat.from_dict(json.loads(result.notebook))
     if judged is None:
         verdict = replace(verdict, exercises=without_points(course, assignment))
-        course.autograded(assignment, verdict.student).unlink(missing_ok=True)
-    else:
-        book.save_autograded(course, assignment, verdict.student, judged)
-    book.enter(course, gradebook, assignment, verdict.student, judged)
+    book.save_autograded(course, assignment, verdict.student, judged or stand_in(course, verdict))
+    odd = book.enter(course, gradebook, assignment, verdict.student, judged)
+    verdict = replace(verdict, notes=(*verdict.notes, *odd))
     if verdict.status == "flagged":
         book.flag(gradebook, assignment, verdict.student)
-    path = course.verdict(assignment, verdict.student)
-    if path.exists():
-        summary.changes += changes(read_verdict(path), verdict)
+    elif before is not None and before.status == "flagged":
+        book.unflag(gradebook, assignment, verdict.student)
     write_verdict(course, verdict)
+    if before is not None:
+        summary.changes += changes(before, verdict)
     summary.graded.append(verdict)
     return verdict
 
@@ -181,6 +206,17 @@ def without_points(course: Course, assignment: str) -> tuple[work.ExerciseVerdic
     release = nbformat.read(course.release(assignment), as_version=4)
     names = dict.fromkeys(name for cell in release.cells if (name := exercise_of(cell)) is not None)
     return work.unwritten([(name, all_exercises()[name].max_points, all_hidden()[name].points) for name in names])
+
+
+def stand_in(course: Course, verdict: Verdict) -> NotebookNode:
+    """What formgrader and feedback show of a submission that could not be run: the reason, and where to give points."""
+    notebook = nbformat.read(course.release(verdict.assignment), as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":  # without an output, nbgrader would take a check for passed
+            cell.outputs = [] if exercise_of(cell) is None else [error_output("NotRun", verdict.reason)]
+    words = f"**This is not what was handed in, which could not be run.** {html.escape(verdict.reason)}"
+    notebook.cells.insert(0, new_markdown_cell(words, id="not-run"))
+    return notebook
 
 
 def changes(before: Verdict, after: Verdict) -> list[Change]:
@@ -197,61 +233,90 @@ class LocalWorkers:
     """Processes forked from this one, each with a warm process of its own that was started beforehand."""
 
     def __init__(self, warm: Sequence[Warm]):
-        self.warm = list(warm)
-        self.context = multiprocessing.get_context("fork")
         all_hidden()  # workers inherit what is loaded before they are forked: the exercises and their hidden cases
-        self.pool = self.new_pool(self.warm)
+        self.workers: list[Worker] = []
+        for process in warm:
+            self.hire(process)
 
-    def new_pool(self, warm: Sequence[Warm]) -> ProcessPoolExecutor:
-        queue = self.context.SimpleQueue()
-        for number in range(len(warm)):
-            queue.put(number)
-        pool = ProcessPoolExecutor(len(self.warm), self.context, begin_work, (queue, list(warm)))
-        pool.submit(bool).result()  # forks them now, while this process has no other thread
-        return pool
+    def hire(self, warm: Warm | None) -> Worker:
+        worker = Worker(warm, [other.connection for other in self.workers])
+        self.workers.append(worker)
+        return worker
 
     def results(self, tasks: Sequence[Task]) -> Iterator[Result]:
-        attempts = dict.fromkeys(tasks, 0)
-        todo = list(tasks)
-        while todo:
-            running = {self.pool.submit(work.do, task): task for task in todo}
-            todo = []
-            for future, task in completed(running):
-                try:
-                    yield future.result()
-                except BrokenProcessPool:
-                    attempts[task] += 1
-                    if attempts[task] < ATTEMPTS:
-                        todo.append(task)
-                    else:
-                        yield lost(task)
-            if todo:
-                self.pool.shutdown(wait=False, cancel_futures=True)
-                self.pool = self.new_pool([])
+        waiting = deque((task, 1) for task in tasks)  # with the number of the attempt
+        idle = list(self.workers)
+        busy: dict[Connection, tuple[Worker, Task, int]] = {}
+        while waiting or busy:
+            while waiting and idle:
+                worker, (task, attempt) = idle.pop(), waiting.popleft()
+                worker.begin(task)
+                busy[worker.connection] = worker, task, attempt
+            for connection in wait(list(busy)):
+                worker, task, attempt = busy.pop(cast(Connection, connection))
+                result = worker.result()
+                idle.append(worker if result else self.replace(worker))
+                if result:
+                    yield result
+                elif attempt < ATTEMPTS:
+                    waiting.append((task, attempt + 1))
+                else:
+                    yield lost(task)
+
+    def replace(self, dead: Worker) -> Worker:
+        self.workers.remove(dead)
+        dead.close()
+        return self.hire(None)
 
     def close(self) -> None:
-        self.pool.shutdown(wait=False, cancel_futures=True)
-        for process in self.warm:
-            process.close()
+        for worker in self.workers:
+            worker.close()
 
 
-def completed(running: dict[Future[Result], Task]) -> Iterator[tuple[Future[Result], Task]]:
-    """The futures with their tasks, as they finish."""
-    waiting = set(running)
-    while waiting:
-        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-        for future in done:
-            yield future, running[future]
+class Worker:
+    """A process that judges what it is sent, one submission after another."""
+
+    def __init__(self, warm: Warm | None, others: Sequence[Connection]):
+        context = multiprocessing.get_context("fork")
+        self.warm = warm
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(
+            target=keep_judging, args=(theirs, warm, [self.connection, *others]), daemon=True
+        )
+        self.process.start()
+        theirs.close()
+
+    def begin(self, task: Task) -> None:
+        with contextlib.suppress(OSError):  # it has died while it was idle: `result` will tell
+            self.connection.send(task)
+
+    def result(self) -> Result | None:
+        """What became of the task; None if the process has died of it."""
+        try:
+            return cast(Result, self.connection.recv())
+        except (EOFError, OSError):
+            return None
+
+    def close(self) -> None:
+        self.connection.close()
+        self.process.kill()
+        self.process.join()
+        if self.warm is not None:
+            self.warm.close()
 
 
-def begin_work(queue: multiprocessing.SimpleQueue[int], warm: Sequence[Warm]) -> None:
-    """In a new worker: take one of the warm processes, and leave Ctrl-C to the coordinator."""
+def keep_judging(connection: Connection, warm: Warm | None, of_others: Sequence[Connection]) -> None:
+    """In a worker. Ctrl-C is left to the coordinator; when the coordinator hangs up, however it ends, so does this."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if not queue.empty():
-        work.OWN.append(warm[queue.get()])
+    for other in of_others:
+        other.close()
+    work.OWN[:] = [] if warm is None else [warm]
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            connection.send(work.do(connection.recv()))
 
 
 def lost(task: Task) -> Result:
-    """A submission that has taken its worker down twice."""
-    reason = "The process that judged it ended twice without a result: a person has to look at this notebook."
+    """A submission that takes every worker down."""
+    reason = "The process that judged it ended again and again without a result: a person has to look at this notebook."
     return Result(Verdict(task.student, task.assignment, "flagged", reason, digest=task.digest))

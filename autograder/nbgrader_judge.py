@@ -16,6 +16,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Float
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -23,12 +24,14 @@ ROOT = Path(__file__).resolve().parent.parent
 class Judge(NbGraderPreprocessor):
     """Stands in for nbgrader's Execute."""
 
+    seconds = Float(30.0, help="for a student's cell, or for a check").tag(config=True)
+
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
         names = resources["nbgrader"]
-        course = Path(resources["metadata"]["path"]).parents[2]  # autograded/STUDENT/ASSIGNMENT
-        command = [sys.executable, "-m", "autograder", "--course", str(course), "--db", names["db_url"]]
+        course = Path(resources["metadata"]["path"]).resolve().parents[2]  # autograded/STUDENT/ASSIGNMENT
+        command = [sys.executable, "-m", "autograder", "--course", str(course), "--db", names["db_url"], "judge"]
         done = subprocess.run(
-            [*command, "judge", names["assignment"], names["student"]],
+            [*command, "--seconds", str(self.seconds), "--", names["assignment"], names["student"]],
             cwd=ROOT,
             capture_output=True,
             text=True,

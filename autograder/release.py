@@ -19,6 +19,7 @@ def release(course: Course, assignments: Sequence[str], progress: Callable[[str]
     if unknown:
         raise CourseError(f"There is no assignment {unknown[0]}. There are: {', '.join(stems())}.")
     put_own_commands_on_path()
+    (course.root / "exchange").mkdir(parents=True, exist_ok=True)  # formgrader complains without it
     released = []
     with quiet_nbgrader():
         api = NbGraderAPI(config=course.config())

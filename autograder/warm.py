@@ -114,6 +114,11 @@ def hidden_folders() -> list[Path]:
     return [place for place in places if any(place.is_relative_to(folder) for folder in shown)]
 
 
+def walled_off() -> bool:
+    """Whether this machine keeps student code from files and from the network."""
+    return any(wall.works for wall in walls.probe() if wall.name in (walls.NAMESPACES, walls.LANDLOCK))
+
+
 def processors() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

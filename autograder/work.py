@@ -10,7 +10,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +21,8 @@ from nbformat import NotebookNode
 
 from autograder.inside.walls import Limits
 from autograder.judge import Judged, Patience, judge
-from autograder.rebuild import NotRebuilt, rebuild
+from autograder.rebuild import NotRebuilt, Rebuilt, rebuild
+from autograder.runners import RunnerError
 from autograder.verdict import ExerciseVerdict, Verdict
 from autograder.warm import Warm, WarmError
 
@@ -58,7 +61,7 @@ def do(task: Task) -> Result:
         judged = judge_behind_walls(task)
     except NotRebuilt as refusal:
         result = Result(replace(verdict, status=refusal.status, reason=refusal.reason))
-    except (Exception, WarmError) as error:  # one bad submission must not stop the class
+    except (Exception, RunnerError, WarmError) as error:  # one bad submission must not stop the class
         reason = f"The grader itself failed on it ({type(error).__name__}: {error}): a person has to look."
         result = Result(replace(verdict, status="flagged", reason=reason))
     else:
@@ -80,12 +83,16 @@ def do(task: Task) -> Result:
 
 def judge_behind_walls(task: Task) -> Judged:
     """Judge with this process's warm process. Should that one be lost, once more with a new one."""
-    rebuilt = rebuild(parsed(task.master), task.submitted or "")
-    try:
-        return judge(rebuilt, warm_process(task.walls), task.patience, task.limits)
-    except WarmError:
-        forget_warm_process()
-        return judge(rebuilt, warm_process(task.walls), task.patience, task.limits)
+    with ONE_AT_A_TIME:
+        try:
+            return judge(rebuilt(task), warm_process(task.walls), task.patience, task.limits)
+        except WarmError:
+            forget_warm_process()
+            return judge(rebuilt(task), warm_process(task.walls), task.patience, task.limits)
+
+
+def rebuilt(task: Task) -> Rebuilt:
+    return rebuild(parsed(task.master), task.submitted or "")
 
 
 @functools.lru_cache(maxsize=4)
@@ -96,6 +103,7 @@ def parsed(master: str) -> NotebookNode:
 # --- this process's warm process ------------------------------------------------------------------------------------
 
 OWN: list[Warm] = []
+ONE_AT_A_TIME = threading.Lock()  # a warm process serves one judge; a Dask worker may have several threads
 
 
 def warm_process(walls: tuple[str, ...] | None = None) -> Warm:
@@ -124,9 +132,18 @@ def engine_digest() -> str:
     """Of all code of the course and of its grader."""
     found = hashlib.sha256()
     for package in ("autograder", "course_lib"):
-        for path in sorted((ROOT / package).rglob("*.py")):
+        for path in code_of(ROOT / package):
             found.update(path.read_bytes())
     return found.hexdigest()
+
+
+def code_of(package: Path) -> Iterator[Path]:
+    """The modules of a package. The folders of a course lie in it too: what students hand in is none of its code."""
+    for path in sorted(package.iterdir()):
+        if path.suffix == ".py":
+            yield path
+        elif (path / "__init__.py").exists():
+            yield from code_of(path)
 
 
 def unwritten(exercises: list[tuple[str, float, float]]) -> tuple[ExerciseVerdict, ...]:

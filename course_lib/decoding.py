@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from course_lib.encoder_decoder import DecoderLayer
-from course_lib.multi_head_attention import MultiHeadAttention, merge_heads, split_heads
+from course_lib.multi_head_attention import merge_heads, split_heads
 from course_lib.transformer import Transformer, decoder_layers
 
 NextLogits = Callable[[Tensor], Tensor]
@@ -179,31 +179,36 @@ class CachedAttention(nn.Module):
         return self.w_o(merge_heads(heads)), (k, v)
 
 
-def cached_attention(attention: MultiHeadAttention) -> CachedAttention:
-    """A trained attention as one with a cache. The projections are shared, not copied."""
-    result = CachedAttention(attention.w_q.in_features, attention.num_heads)
-    result.w_q, result.w_k = attention.w_q, attention.w_k
-    result.w_v, result.w_o = attention.w_v, attention.w_o
-    return result
-
-
 class CachedLayer:
-    """One decoder layer that is given only the new positions. What it needs of the old ones and the source is kept."""
+    """One decoder layer that is given only the new positions. What it needs of the old ones and the source is kept.
+
+    Its self-attention does what `CachedAttention` does. Since a piece is mostly a single token, for which every call of
+    an operator counts, queries, keys and values come out of one product, and there is no mask where nothing is hidden.
+    """
 
     def __init__(self, layer: DecoderLayer, memory: Tensor, memory_mask: Tensor):
         """memory: (batch, source, d_model); memory_mask: (batch, 1, source)."""
         self.layer = layer
-        self.self_attention = cached_attention(layer.self_attention)
+        projections = [layer.self_attention.w_q, layer.self_attention.w_k, layer.self_attention.w_v]
+        self.qkv_weight = torch.cat([linear.weight for linear in projections])  # (3 · d_model, d_model)
+        self.qkv_bias = torch.cat([linear.bias for linear in projections])
         self.cache: Cache | None = None
         cross = layer.cross_attention
         self.keys = split_heads(cross.w_k(memory), cross.num_heads)  # (batch, head, source, d_k)
         self.values = split_heads(cross.w_v(memory), cross.num_heads)
-        self.mask = memory_mask[:, None]  # (batch, 1, 1, source)
+        self.mask = None if memory_mask.all() else memory_mask[:, None]  # (batch, 1, 1, source)
 
     def attend_to_itself(self, h: Tensor) -> Tensor:
         """h: (batch, new, d_model). Returns: the same shape."""
-        output, self.cache = self.self_attention(h, self.cache)
-        return output
+        attention = self.layer.self_attention
+        qkv = F.linear(h, self.qkv_weight, self.qkv_bias)  # (batch, new, 3 · d_model)
+        q, k, v = qkv.unflatten(-1, (3, attention.num_heads, -1)).permute(2, 0, 3, 1, 4)  # each (batch, head, new, d_k)
+        if self.cache is not None:
+            old_k, old_v = self.cache
+            k, v = torch.cat([old_k, k], dim=2), torch.cat([old_v, v], dim=2)  # (batch, head, seen, d_k)
+        self.cache = k, v
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past_mask(q.shape[2], k.shape[2], h.device))
+        return attention.w_o(merge_heads(heads))
 
     def attend_to_source(self, h: Tensor) -> Tensor:
         """h: (batch, new, d_model). Returns: the same shape."""
@@ -218,6 +223,13 @@ class CachedLayer:
         x = layer.residual(x, self.attend_to_itself, layer.norm_1)
         x = layer.residual(x, self.attend_to_source, layer.norm_2)
         return layer.residual(x, layer.feed_forward, layer.norm_3)
+
+
+def past_mask(new: int, seen: int, device: torch.device) -> Tensor | None:
+    """Which of `seen` positions the last `new` may see: (new, seen). None for a single one, which sees all."""
+    if new == 1:
+        return None
+    return torch.ones(new, seen, dtype=torch.bool, device=device).tril(diagonal=seen - new)
 
 
 def cached(model: Transformer, src_ids: Tensor) -> NextLogits:

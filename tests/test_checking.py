@@ -9,12 +9,16 @@ import pytest
 import torch
 
 from course_lib.checking.bench import Opaque, plain
+from course_lib.checking.diagnosis import answers
 from course_lib.checking.difference import Difference, describe_shape_mismatch
+from course_lib.checking.exercise import Property
 from course_lib.checking.expect import Failure, as_shape, expect_equal, expect_mask
 from course_lib.checking.grading import grade
 from course_lib.checking.merge import merged
+from course_lib.checking.ours import known_answers
 from course_lib.checking.report import CheckResult, Report
-from course_lib.checking.subject import Subject
+from course_lib.checking.subject import Event, Subject, same_trace
+from course_lib.checking.twins import constructor
 from course_lib.exercises import all_exercises, masks
 
 CAUSAL = masks.causal_mask
@@ -233,6 +237,80 @@ def test_most_pairs_that_can_be_merged_are_recognised():
                 if report.outcome == "raised":
                     continue  # an error message alone is too little to name two mistakes
                 assert report.passed or report.misconception is not None, (first.__name__, second.__name__)
+
+
+# --- programs of ours, asked sparingly ------------------------------------------------------------------
+
+
+def asks_thrice(subject, case):
+    for number in case["numbers"]:
+        subject(number)
+
+
+def asks_in_secret(subject, case):
+    with subject.unobserved():
+        subject(case["numbers"][0])
+    subject(case["numbers"][1])
+
+
+def events(*numbers):
+    return [Event("call", number) for number in numbers]
+
+
+def test_after_an_unexpected_answer_nothing_more_is_asked():
+    asked = []
+    question = Property("three numbers", 1, asks_thrice), {"numbers": [1, 2, 3]}
+
+    def double(number):
+        asked.append(number)
+        return 2 * number
+
+    other = known_answers(double, question, events(2, 5, 6))
+    assert asked == [1, 2] and not other.is_complete and not other.are(events(2, 5, 6))
+    assert known_answers(double, question, events(2, 7, 6)) is other, "it is known already that this is not it"
+    same = known_answers(double, question, events(2, 4, 6))
+    assert asked == [1, 2, 1, 2, 3] and same.are(events(2, 4, 6))
+    assert same.until_they_depart(events(2, 5, 6)) == other.trace, "however much is known"
+
+
+def test_what_is_asked_in_secret_is_not_compared():
+    question = Property("the second number", 1, asks_in_secret), {"numbers": [1, 2]}
+    assert known_answers(lambda number: 2 * number, question, events(4)).are(events(4))
+
+
+@pytest.mark.parametrize("exercise", [e for e in all_exercises().values() if e.is_class], ids=lambda e: e.name)
+def test_a_copied_module_answers_like_one_that_was_built(exercise):
+    case = exercise.cases[0]
+    for program in [exercise.reference, *exercise.misconceptions[::6]]:
+        for prop in exercise.properties:
+            copied = known_answers(program, (prop, case)).trace
+            assert same_trace(copied, answers(Subject(program), prop, case)), (program.__name__, prop.name)
+
+
+def test_constructors_are_told_apart():
+    class Whole(torch.nn.Module):
+        def __init__(self, size):
+            super().__init__()
+            self.linear = torch.nn.Linear(size, size)
+
+    class SameStart(Whole):
+        def forward(self, x):
+            return self.linear(x)
+
+    class OtherStart(Whole):
+        def __init__(self, size):
+            super().__init__(size + 1)
+
+    class InParts(torch.nn.Module):
+        def __init__(self, size):
+            super().__init__()
+            self.linear = self.make(size)
+
+        def make(self, size):
+            return torch.nn.Linear(size, size)
+
+    assert constructor(Whole) == constructor(SameStart) != constructor(OtherStart)
+    assert constructor(InParts) is None, "`make` may be another one in a class that derives from it"
 
 
 # --- devices -------------------------------------------------------------------------------------------------------

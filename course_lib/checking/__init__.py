@@ -8,6 +8,8 @@
 `difference` how two results differ, in words and as a picture
 `grading`    runs the properties and makes the report
 `diagnosis`  finds the misconception behind a wrong answer
+`ours`       what our own programs answer, asked sparingly
+`twins`      modules that are copied and not built again
 `merge`      makes one program with two mistakes out of two programs with one each
 `report`     what the student sees
 `record`     what was tried, kept in one local file

@@ -6,23 +6,26 @@ The comparison is of behaviour: the same questions are put to both, and all answ
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from .exercise import Case, Exercise, Property
 from .merge import merged
-from .subject import Event, Subject, same_answer, same_trace
+from .ours import Program, Question, known_answers
+from .subject import Event, Subject, same_answer
 
-Program = Callable[..., Any]
+Pair = tuple[Program, Program]
 
 # A check should not take longer than half a second, and to build a module takes longer than to call a function.
-MOST_PAIRS, MOST_PAIRS_OF_CLASSES = 1000, 100
+MOST_PAIRS, MOST_PAIRS_OF_CLASSES = 1000, 40
 ENOUGH_CASES = 2  # to see which pairs are likely
-
-KNOWN: dict[tuple[Program, str, int], tuple[Case, list[Event]]] = {}
 
 
 @dataclass(frozen=True)
@@ -36,53 +39,90 @@ class Diagnosis:
 def diagnose(exercise: Exercise, subject: Subject, cases: Sequence[Case]) -> Diagnosis | None:
     """The misconception, or the pair of misconceptions, that answers every question as the subject does."""
     questions = [(prop, case) for prop in exercise.properties for case in cases]
-    observed = [answers(subject, prop, case) for prop, case in questions]
-    only_errors = all(isinstance(event.answer, str) for seen in observed for event in seen)
-    for mistakes, program in candidates(exercise, questions[: min(len(cases), ENOUGH_CASES)], observed):
-        if only_errors and len(mistakes) > 1:
-            break  # one error message can have many causes: too little to accuse somebody of two mistakes
-        if all(
-            same_trace(seen, known_answers(program, prop, case))
-            for seen, (prop, case) in zip(observed, questions, strict=True)
-        ):
+    numbers = range(len(questions))
+
+    @functools.cache
+    def seen(number: int) -> list[Event]:
+        return answers(subject, *questions[number])
+
+    def agrees(program: Program) -> bool:
+        return all(known_answers(program, questions[i], seen(i)).are(seen(i)) for i in numbers)
+
+    for mistake in exercise.misconceptions:
+        if agrees(mistake):
+            return Diagnosis(mistake.__name__, sentence_of(mistake))
+    if all(isinstance(event.answer, str) for i in numbers for event in seen(i)):
+        return None  # one error message can have many causes: too little to accuse somebody of two mistakes
+    telling = [(questions[i], seen(i)) for i in numbers[: min(len(cases), ENOUGH_CASES)]]
+    for (first, second), program in merged_pairs(exercise, likely_pairs(exercise, telling)):
+        if agrees(program):
             return Diagnosis(
-                id=" + ".join(mistake.__name__ for mistake in mistakes),
-                sentence=" And: ".join(sentence_of(mistake) for mistake in mistakes),
+                id=f"{first.__name__} + {second.__name__}",
+                sentence=f"{sentence_of(first)} And: {sentence_of(second)}",
             )
     return None
 
 
-def candidates(
-    exercise: Exercise, questions: Sequence[tuple[Property, Case]], observed: Sequence[list[Event]]
-) -> Iterator[tuple[tuple[Program, ...], Program]]:
-    """First the misconceptions, then the pairs that can be merged into one program, likely ones before others."""
-    for mistake in exercise.misconceptions:
-        yield (mistake,), mistake
-    right = [known_answers(exercise.reference, *question) for question in questions]
-    alone = {
-        mistake: [compared(known_answers(mistake, *q), r, seen) for q, r, seen in zip(questions, right, observed)]
-        for mistake in exercise.misconceptions
-    }
-
-    def evidence(pair: tuple[Program, Program]) -> int:
-        """How many of the answers speak for these two mistakes; -1 if one speaks against them."""
-        counts = [evidence_for(*both) for both in zip(*(alone[mistake] for mistake in pair))]
-        return -1 if -1 in counts else sum(counts)
-
-    found = {pair: evidence(pair) for pair in combinations(exercise.misconceptions, 2)}
-    least = 0 if exercise.is_class else -1
-    pairs = sorted((pair for pair in found if found[pair] >= least), key=found.__getitem__, reverse=True)
+def merged_pairs(exercise: Exercise, pairs: Sequence[Pair]) -> Iterator[tuple[Pair, Program]]:
+    """The first pairs that can be merged into one program, each with the program."""
     programs = ((pair, merged(exercise.reference, *pair)) for pair in pairs)
     most = MOST_PAIRS_OF_CLASSES if exercise.is_class else MOST_PAIRS
-    yield from islice(((pair, program) for pair, program in programs if program is not None), most)
+    return islice(((pair, program) for pair, program in programs if program is not None), most)
 
 
-def compared(trace: list[Event], right: list[Event], seen: list[Event]) -> list[tuple[bool, bool]]:
+def likely_pairs(exercise: Exercise, telling: Sequence[tuple[Question, list[Event]]]) -> list[Pair]:
+    """Pairs of misconceptions, in the order in which their answers alone speak for both together.
+
+    telling: some questions, and what was seen. Pairs of classes against which an answer speaks are left out.
+    """
+    pairs = list(combinations(exercise.misconceptions, 2))
+    evidence: dict[Pair, list[int]] = {pair: [] for pair in pairs}
+    distance = dict.fromkeys(exercise.misconceptions, 0.0)
+    for question, seen in telling:
+        right = known_answers(exercise.reference, question).trace
+        alone = {}
+        for mistake in {mistake for pair in pairs for mistake in pair}:
+            trace = known_answers(mistake, question, seen).until_they_depart(seen)
+            alone[mistake] = compared(trace, right, seen)
+            distance[mistake] += remoteness(trace, seen)
+        for first, second in pairs:
+            evidence[first, second].append(evidence_for(alone[first], alone[second]))
+        if exercise.is_class:
+            pairs = [pair for pair in pairs if -1 not in evidence[pair]]
+
+    def likelihood(pair: Pair) -> tuple[float, ...]:
+        """First what speaks for the two; where that is equal, how near the answer is to that of one or the other."""
+        counts = evidence[pair]
+        near, far = sorted(distance[mistake] for mistake in pair)
+        return (-1 if -1 in counts else sum(counts)), -near, -far
+
+    return sorted(pairs, key=likelihood, reverse=True)
+
+
+def compared(trace: Sequence[Event], right: Sequence[Event], seen: Sequence[Event]) -> list[tuple[bool, bool]]:
     """For each single answer: is it right, and is it the one that was seen? Empty if these are other questions."""
-    parts = [parts_of(events) for events in (trace, right, seen)]
+    parts = [parts_of(events[: len(trace)]) for events in (trace, right, seen)]
     if len(set(map(len, parts))) > 1:
         return []
     return [(same_answer(got, wanted), same_answer(got, other)) for got, wanted, other in zip(*parts)]
+
+
+def remoteness(trace: Sequence[Event], seen: Sequence[Event]) -> float:
+    """How far the numbers in a trace are from those that were seen: 0 if they are the same, at most 1.
+
+    Each is measured by its own size: mistakes may make a result a hundred times too large.
+    """
+    parts = zip(parts_of(trace), parts_of(seen[: len(trace)]))
+    gaps = [gap(got, other) for got, other in parts if isinstance(other, Tensor) and other.is_floating_point()]
+    return torch.cat(gaps).mean().item() if gaps else 1.0
+
+
+def gap(got: Any, other: Tensor) -> Tensor:
+    """For each number: |got - other| / (|got| + |other|); 1 if these are no numbers that can be compared."""
+    if not isinstance(got, Tensor) or got.shape != other.shape:
+        return torch.ones(other.numel(), dtype=torch.float64)
+    got, other = got.double().flatten(), other.double().flatten()
+    return ((got - other).abs() / (got.abs() + other.abs() + 1e-12)).nan_to_num(1.0)
 
 
 def evidence_for(first: list[tuple[bool, bool]], second: list[tuple[bool, bool]]) -> int:
@@ -101,14 +141,6 @@ def evidence_for(first: list[tuple[bool, bool]], second: list[tuple[bool, bool]]
 def parts_of(trace: Sequence[Event]) -> list[Any]:
     """The single answers in a trace: of a pair (output, weights), each one."""
     return [part for event in trace for part in (event.answer if isinstance(event.answer, tuple) else [event.answer])]
-
-
-def known_answers(program: Program, prop: Property, case: Case) -> list[Event]:
-    """What a program of ours answers. It is always the same, so it is asked once."""
-    key = (program, prop.name, id(case))
-    if key not in KNOWN or KNOWN[key][0] is not case:
-        KNOWN[key] = (case, answers(Subject(program), prop, case))
-    return KNOWN[key][1]
 
 
 def answers(subject: Subject, prop: Property, case: Case) -> list[Event]:

@@ -44,8 +44,11 @@ def merged(
     return namespace[name]
 
 
-class Unqualified(ast.NodeTransformer):
-    """Turns `masks.masked_softmax`, as other modules say it, into `masked_softmax`, as the module itself does."""
+class Simplifier(ast.NodeTransformer):
+    """Leaves out decorators, docstrings and annotations, which do nothing.
+
+    Turns `masks.masked_softmax`, as other modules say it, into `masked_softmax`, as the module itself does.
+    """
 
     def __init__(self, names_of_the_module: set[str]):
         self.names_of_the_module = names_of_the_module
@@ -56,26 +59,63 @@ class Unqualified(ast.NodeTransformer):
             return ast.Name(node.attr, node.ctx)
         return node
 
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return self.without_comments(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.without_comments(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def without_comments(self, node: ast.FunctionDef | ast.ClassDef) -> ast.AST:
+        node.decorator_list = []
+        if ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+        return self.generic_visit(node)
+
 
 @functools.cache
 def tokens_of(program: Callable[..., Any], reference: Callable[..., Any]) -> list[Token]:
-    """The tokens of a function or class, under the reference's name, without decorators, docstrings and annotations."""
+    """The tokens of a function or class, under the reference's name, without decorators, docstrings and annotations.
+
+    A class that derives from the reference takes from it what it does not say itself.
+    """
+    members = members_of(program, reference)
+    if isinstance(program, type) and program.__base__ is reference:
+        own = {name: tokens for name, tokens in members.items() if callable(vars(program).get(name))}
+        members = members_of(reference, reference) | own
+    end = [(tokenize.DEDENT, "")] if isinstance(program, type) else []
+    return [*itertools.chain(*members.values()), *end, (tokenize.ENDMARKER, "")]
+
+
+@functools.cache
+def members_of(program: Callable[..., Any], reference: Callable[..., Any]) -> dict[str, list[Token]]:
+    """The tokens of a class: its first line (under no name), and its methods. A function has itself for a member."""
     module = sys.modules[reference.__module__]
     aliases = {name for name, value in vars(sys.modules[program.__module__]).items() if value is module}
-    definition = Unqualified(aliases).visit(completed(program, reference))
-    assert isinstance(definition, ast.FunctionDef | ast.ClassDef)
+    definition = Simplifier(aliases).visit(definition_of(program))
     definition.name = reference.__name__
-    for node in ast.walk(definition):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            node.decorator_list = []
-            if ast.get_docstring(node) is not None:
-                node.body = node.body[1:] or [ast.Pass()]
-        if isinstance(node, ast.FunctionDef):
-            node.returns = None
-        if isinstance(node, ast.arg):
-            node.annotation = None
-    text = ast.unparse(definition)
-    return [(token.type, token.string) for token in tokenize.generate_tokens(io.StringIO(text).readline)]
+    if isinstance(definition, ast.FunctionDef):
+        return {definition.name: tokens_in(ast.unparse(definition))}
+    body, definition.body = definition.body, [ast.Pass()]
+    first_line = tokens_in(ast.unparse(definition))[:-3]  # up to the indentation, without `pass` and what ends it
+    texts = [ast.unparse(node) for node in body]
+    members = {getattr(node, "name", text): tokens_in_class(text) for node, text in zip(body, texts)}
+    return {"": first_line, **members}
+
+
+def tokens_in_class(text: str) -> list[Token]:
+    """The tokens of something that stands in a class, with the indentation that it has there."""
+    return tokens_in("class _:\n" + textwrap.indent(text, "    "))[5:-1]
+
+
+def tokens_in(text: str) -> list[Token]:
+    """The tokens of some lines of code, without the one that marks the end."""
+    tokens = tokenize.generate_tokens(io.StringIO(text + "\n").readline)
+    return [(token.type, token.string) for token in tokens][:-1]
 
 
 def completed(program: Callable[..., Any], reference: Callable[..., Any]) -> ast.stmt:

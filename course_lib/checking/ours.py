@@ -1,0 +1,131 @@
+"""Our own programs as subjects: references, misconceptions, and pairs of misconceptions.
+
+A diagnosis compares a student's answers with those of a hundred programs. So these are asked sparingly: no question
+twice, and none after an answer that differs from the student's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, cast
+
+from .exercise import Case, Property
+from .subject import Event, Subject, same_trace
+from .twins import OwnBench
+
+Program = Callable[..., Any]
+Question = tuple[Property, Case]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a program answers to one question, up to its end or to the first answer that was not the expected one."""
+
+    trace: list[Event]
+    asked_at: list[int]  # how many answers there were whenever something was asked
+    is_complete: bool
+
+    def are(self, seen: Sequence[Event]) -> bool:
+        """Whether they are all the same as those that were seen."""
+        return self.is_complete and same_trace(self.trace, seen)
+
+    def decide(self, seen: Sequence[Event]) -> bool:
+        """Whether enough was asked to know if they are."""
+        return self.is_complete or self.agreeing(seen) < len(self.trace)
+
+    def until_they_depart(self, seen: Sequence[Event]) -> list[Event]:
+        """Those that come before the first question after the first other answer, whether or not more are known."""
+        agreeing = self.agreeing(seen)
+        return self.trace[: next((count for count in self.asked_at if count > agreeing), len(self.trace))]
+
+    def agreeing(self, seen: Sequence[Event]) -> int:
+        """How many of the first answers are those that were seen."""
+        return len(list(takewhile(lambda pair: same_trace(*([event] for event in pair)), zip(self.trace, seen))))
+
+
+KNOWN: dict[tuple[Program, str, int], tuple[Case, Answers]] = {}
+
+
+def known_answers(program: Program, question: Question, expected: Sequence[Event] | None = None) -> Answers:
+    """What a program of ours answers; if it is not what was expected, perhaps not to the end.
+
+    It is always the same, so it is asked once.
+    """
+    prop, case = question
+    key = (program, prop.name, id(case))
+    known_case, known = KNOWN.get(key, (None, None))
+    if known is None or known_case is not case or not (known.is_complete or (expected and known.decide(expected))):
+        known = ask(program, question, expected)
+        KNOWN[key] = (case, known)
+    return known
+
+
+def ask(program: Program, question: Question, expected: Sequence[Event] | None) -> Answers:
+    """The answers of a program to one question, which ends when one of them is not the expected one."""
+    subject = Subject(OwnBench(program))
+    watch = Watch(subject.trace, expected)
+    prop, case = question
+    try:
+        with contextlib.suppress(Exception):  # as for every subject: the answers so far count
+            prop.holds(cast(Subject, Watched(subject, watch)), case)
+    except Departed:
+        return Answers(subject.trace, watch.asked_at, is_complete=False)
+    return Answers(subject.trace, watch.asked_at, is_complete=True)
+
+
+class Departed(BaseException):
+    """An answer is not the expected one: nothing more needs to be asked. No property should catch it."""
+
+
+class Watch:
+    """Compares the answers of a subject with the expected ones, whenever more is asked."""
+
+    def __init__(self, trace: list[Event], expected: Sequence[Event] | None):
+        self.trace = trace
+        self.expected = expected
+        self.asked_at = [0]
+        self.is_paused = False
+
+    def compare(self) -> None:
+        """Raise `Departed` unless all answers that came since the last time are the expected ones."""
+        if self.is_paused:
+            return
+        new = slice(self.asked_at[-1], len(self.trace))
+        self.asked_at.append(len(self.trace))
+        if self.expected is not None and not same_trace(self.trace[new], self.expected[new]):
+            raise Departed
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        self.is_paused = True
+        yield
+        self.is_paused = False
+
+
+class Watched:
+    """A subject, or a module that it built, of which nothing is asked after an unexpected answer."""
+
+    def __init__(self, subject: Subject, watch: Watch):
+        self.subject = subject
+        self.watch = watch
+
+    def __call__(self, *args: Any) -> Any:
+        return self.ask(self.subject, *args)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.subject, name)
+        return functools.partial(self.ask, value) if callable(value) else value
+
+    def ask(self, question: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        self.watch.compare()
+        answer = question(*args, **named)
+        return Watched(answer, self.watch) if isinstance(answer, Subject) else answer
+
+    @contextlib.contextmanager
+    def unobserved(self) -> Iterator[None]:
+        with self.subject.unobserved(), self.watch.paused():
+            yield

@@ -1,0 +1,160 @@
+"""The grader stays an nbgrader course: stock nbgrader gives honest work the same scores, formgrader shows them, and its
+button grades with our judge."""
+
+from __future__ import annotations
+
+import shutil
+
+import course as plain
+import pytest
+from grading import STEM, autograder, comments, grades, hand_in, solved
+from lab import TOKEN, browser_page, find_chromium, jupyterlab
+from nbgrader.apps import NbGraderAPI
+
+from autograder import build
+from autograder.collect import collect
+from autograder.course import Course
+from autograder.inside import walls
+from autograder.release import quiet_nbgrader, release
+from autograder.sample import sample_class
+from autograder.verdict import read_verdict
+
+pytestmark = pytest.mark.xdist_group("stock")
+
+# One of each kind; nbgrader takes its time. Of the other kinds these cannot be compared:
+# - a crash ends nbgrader's kernel, and two cells of one name end its whole run: both get no scores there at all;
+# - a broken JSON and a missing notebook are errors there, and here zeros with a reason;
+# - lost metadata are zero points there, and matched by content here;
+# - an import of the reference gets full points there, and none here;
+# - an answer that never ends costs nbgrader its time-out for each of its checks; the endless cell shows the same.
+COMPARED = {
+    "other_ways",
+    "three_mistakes",
+    "blank",
+    "half_blank",
+    "syntax_error",
+    "raises_when_called",
+    "endless_in_a_cell",
+    "through_colab",
+    "helper_in_a_cell_of_its_own",
+    "edited_a_check",
+}
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """(our course, graded by our command; kind -> student)."""
+    course = Course(tmp_path_factory.mktemp("stock") / "ours")
+    release(course, [STEM])
+    folder = course.root / "downloads"
+    students = {student.kind: student.id for student in sample_class(course, STEM, folder=folder)}
+    collect(course, folder, STEM)
+    chosen = [students[kind] for kind in sorted(COMPARED)]
+    done = autograder(course, "grade", STEM, "--seconds", "4", "--students", *chosen)
+    assert done.returncode == 0, done.stderr
+    assert f"{len(COMPARED)} graded" in done.stdout
+    return course, {kind: students[kind] for kind in COMPARED}
+
+
+@pytest.fixture
+def ours(graded, tmp_path):
+    """A copy of the graded course with nbgrader's configuration in it, as it lies in autograder/."""
+    root = tmp_path / "course"
+    shutil.copytree(graded[0].root, root)
+    shutil.copy(build.COURSE / "nbgrader_config.py", root)
+    return Course(root), graded[1]
+
+
+def entries(course, student):
+    """Everything that the machine enters for a student, cell by cell."""
+    scores = {name: (auto, needs) for name, (auto, _, _, needs) in grades(course, student).items()}
+    return scores, {name: auto for name, (auto, _) in comments(course, student).items()}
+
+
+def test_stock_nbgrader_gives_honest_work_the_same_scores_in_every_cell(graded, tmp_path):
+    course, students = graded
+    stock = plain.Course(tmp_path)
+    with (tmp_path / "nbgrader_config.py").open("a") as config:
+        config.write("c.ExecutePreprocessor.timeout = 15\n")
+    for name in ("source", "release"):
+        shutil.copytree(course.root / name, tmp_path / name)
+    for student in students.values():
+        shutil.copytree(course.root / "submitted" / student, tmp_path / "submitted" / student)
+    stock.nbgrader("generate_assignment", STEM, "--force")
+    stock.nbgrader("autograde", STEM)
+    theirs = Course(tmp_path)
+    found = {kind: entries(course, student) for kind, student in students.items()}
+    assert found == {kind: entries(theirs, student) for kind, student in students.items()}
+    scores = {kind: sum(auto or 0 for auto, _ in entered[0].values()) for kind, entered in found.items()}
+    assert scores["blank"] == 0
+    assert 0 < scores["three_mistakes"] < scores["other_ways"]
+    assert len(set(scores.values())) > 5
+
+
+# --- formgrader's autograde button -----------------------------------------------------------------------------------
+
+
+def press_the_button(course, student, seconds=10.0):
+    """What formgrader does when its button is pressed."""
+    config = course.config()
+    config.Judge.seconds = seconds
+    with quiet_nbgrader():
+        return NbGraderAPI(config=config).autograde(STEM, student)
+
+
+def test_the_button_gives_the_same_scores_behind_the_same_walls(ours):
+    course, students = ours
+    student = students["three_mistakes"]
+    before, verdict = entries(course, student), read_verdict(course.verdict(STEM, student))
+    with course.gradebook() as gradebook:
+        gradebook.remove_submission(STEM, student)
+    course.verdict(STEM, student).unlink()
+    result = press_the_button(course, student)
+    assert result["success"], result
+    assert entries(course, student) == before
+    after = read_verdict(course.verdict(STEM, student))
+    assert after.walls == verdict.walls == tuple(wall.name for wall in walls.probe() if wall.works)
+    assert after.exercises == verdict.exercises
+
+
+def test_the_button_survives_a_hostile_submission(ours):
+    course, _ = ours
+    hostile = {
+        "causal_mask": "import os\nos._exit(0)",
+        "padding_mask": "def padding_mask(lengths, n):\n    while True: pass",
+    }
+    hand_in(course, "mallory", solved(**hostile))
+    result = press_the_button(course, "mallory", seconds=2.0)
+    assert result["success"], result
+    scores = {name: auto for name, (auto, *_) in grades(course, "mallory").items()}
+    lost = {f"{name}_{part}" for name in hostile for part in ("check", "hidden")}
+    assert {name for name, auto in scores.items() if auto == 0} == lost
+
+
+def test_the_button_says_why_a_notebook_cannot_be_graded(ours):
+    course, _ = ours
+    hand_in(course, "eve", '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    result = press_the_button(course, "eve")
+    verdict = read_verdict(course.verdict(STEM, "eve"))
+    assert not result["success"]
+    assert verdict.status != "graded"
+    assert verdict.reason in result["log"]
+    assert len(verdict.exercises) == 8
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+def test_formgrader_shows_the_scores_and_its_button_grades(ours, tmp_path):
+    course, students = ours
+    student = students["three_mistakes"]
+    score = sum(auto or 0 for auto, *_ in grades(course, student).values())
+    hand_in(course, student, solved())
+    (tmp_path / "home").mkdir()
+    with jupyterlab(course.root, tmp_path / "home") as address, browser_page(str(find_chromium())) as (page, _):
+        page.goto(f"{address}/login?token={TOKEN}&next=/formgrader/manage_submissions/{STEM}")
+        row = page.locator("tr", has=page.locator(".student-id", has_text=student))
+        row.locator(".score", has_text=f"{score:g} / ").wait_for()
+        row.locator(".autograde a").click()
+        page.get_by_text(f"Successfully autograded '{STEM}' for student '{student}'").wait_for(timeout=120_000)
+    full = sum(e.max_points + e.hidden_max_points for e in read_verdict(course.verdict(STEM, student)).exercises)
+    assert sum(auto or 0 for auto, *_ in grades(course, student).values()) == full > score
