@@ -3,7 +3,7 @@
 `build`       makes the notebooks from solutions/; `bootstrap` their first cell
 `hidden`      the cases that only the grader runs
 `cli`         the commands: python -m autograder --help
-`course`      the course folder, as nbgrader knows it; `release` fills it
+`course`      the course folder, as nbgrader knows it; `release` fills it; `errors` what an instructor is told
 `collect`     places what came from an LMS
 `rebuild`     a submission, rebuilt from the instructor's cells and the student's text
 `inside`      what runs behind the walls, beside student code
@@ -16,3 +16,9 @@
 `feedback`    pages for students; `report` a page for the instructor, with `similar` answers; `export` for the LMS
 `sample`      a fictitious class, made of the exercises' own misconceptions; `answers` writes them as students would
 """
+
+import sys
+
+# nbformat imports jsonschema, and jsonschema, where it finds this package, has it build a parser for web addresses: a
+# second at every start, and nothing here has use for it.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from autograder.errors import CourseError
 from autograder.inside import walls
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ def say(text: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
-    from autograder.course import CourseError
-
     try:
         return int(options.run(options))
     except CourseError as error:
@@ -168,7 +167,6 @@ def run_grade(options: argparse.Namespace) -> int:
 
 
 def require_walls(told_so: bool) -> None:
-    from autograder.course import CourseError
     from autograder.warm import walled_off
 
     if not told_so and not walled_off():
@@ -194,7 +192,6 @@ class local_workers:
 
 
 def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-untyped-def]
-    from autograder.course import CourseError
     from autograder.grade import grade
     from autograder.judge import Patience
 
@@ -229,7 +226,6 @@ def run_judge(options: argparse.Namespace) -> int:
     """Nbgrader, who asked, enters the scores. What has no notebook is entered here: nbgrader would not."""
     from autograder import grade, work
     from autograder.book import open_book
-    from autograder.course import CourseError
     from autograder.judge import Patience
     from autograder.verdict import write_verdict
 
@@ -286,7 +282,6 @@ def bar(what: str, total: int | None) -> Progress:
 
 
 def run_feedback(options: argparse.Namespace) -> int:
-    from autograder.course import CourseError
     from autograder.feedback import write_feedback
 
     course = course_of(options)

@@ -19,6 +19,8 @@ from pathlib import Path
 from nbgrader.api import Gradebook
 from traitlets.config import Config, PyFileConfigLoader
 
+from autograder.errors import CourseError as CourseError
+
 HERE = Path(__file__).resolve().parent
 
 
@@ -27,10 +29,6 @@ def put_own_commands_on_path() -> None:
     own = str(Path(sys.executable).parent)
     if own not in os.environ.get("PATH", "").split(os.pathsep):
         os.environ["PATH"] = os.pathsep.join([own, os.environ.get("PATH", "")])
-
-
-class CourseError(Exception):
-    """Something the instructor has to mend. The message says how."""
 
 
 @dataclass(frozen=True)

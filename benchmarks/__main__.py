@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
 import sys
 from types import ModuleType
 from typing import Any
@@ -64,6 +65,7 @@ def main() -> int:
         for name in arguments.names or NAMES:
             print(f"{name:12} {title(load(name))}")
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as any other end: what was started is put away
     torch.set_num_threads(1)
     print(f"Measured with {machine()}.")
     missed: list[Row] = []

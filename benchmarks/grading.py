@@ -163,7 +163,7 @@ def time_rows(ours: dict[int, Graded], stock: dict[int, Graded]) -> Iterator[Row
     jobs = processors()
     for count, graded in sorted(ours.items()):
         yield Row(f"this grader, {count} submissions, whole command ({jobs} at a time)", f"{graded.run.seconds:.1f} s")
-        yield at_most(f"… until the first of {count} begins", graded.start_up, START_SECONDS, " s")
+        yield at_most(f"this grader, {count} submissions, until the first begins", graded.start_up, START_SECONDS, " s")
     for count in sorted(ours):
         seconds, measured = nbgrader_seconds(stock, count)
         how = "" if measured else f" ({extended_from(stock)})"

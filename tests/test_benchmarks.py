@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from benchmarks import commands
 from benchmarks.__main__ import NAMES
 from benchmarks.tables import Row, at_least, at_most, markdown, side_by_side, timed
 
@@ -44,3 +47,32 @@ def test_timing():
     assert "".join(calls) == "abababab"
     result, seconds = timed(lambda: 5)
     assert result == 5 and seconds >= 0
+
+
+def test_a_class_of_one_is_refused():
+    result = run("grading", "--submissions", "1")
+    assert result.returncode == 2 and "at least 2 submissions" in result.stderr
+
+
+def test_a_command_is_watched(tmp_path: Path):
+    done = commands.run([sys.executable, "-c", "import time; time.sleep(1)"], tmp_path)
+    assert done.seconds > 0
+    assert not commands.PROC.exists() or done.megabytes["coordinator"] > 0
+
+
+def test_a_command_that_fails_says_why(tmp_path: Path):
+    with pytest.raises(commands.CommandFailed, match="no such thing"):
+        commands.run([sys.executable, "-c", "raise SystemExit('no such thing')"], tmp_path)
+
+
+def test_nothing_is_left_of_a_command_when_watching_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    started: list[subprocess.Popen[bytes]] = []
+
+    def interrupted(process: subprocess.Popen[bytes]) -> dict[str, float]:
+        started.append(process)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "watch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        commands.run([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path)
+    assert started[0].poll() is not None
