@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from autograder.verdict import Verdict
 
 HERE = Path(__file__).resolve().parent
+SAMPLE_CLASS = HERE.parent / "sample_class"
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
@@ -333,11 +334,18 @@ def run_doctor(options: argparse.Namespace) -> int:
     return 0 if walled_off() else 1
 
 
+def jupyter() -> str:
+    """The command as it can be typed, whether or not its environment is active."""
+    return str(Path(sys.executable).parent / "jupyter")
+
+
 def run_sample(options: argparse.Namespace) -> int:
-    """Everything an instructor does in a term, once."""
+    """Everything an instructor does in a term, once, in a folder of its own: nobody real is in this class."""
     from autograder.sample import sample_class, sample_due_date
 
     require_walls(told_so=False)
+    if options.course == HERE:
+        options.course = SAMPLE_CLASS
     with local_workers(options.jobs) as workers:
         course = course_of(options)
         assignment = options.assignment
@@ -345,7 +353,7 @@ def run_sample(options: argparse.Namespace) -> int:
         run_release(options)
         with course.gradebook() as gradebook:
             gradebook.update_or_create_assignment(assignment, duedate=sample_due_date(assignment))
-        folder = course.root / "sample"
+        folder = course.root / "handed_in"
         students = sample_class(course, assignment, folder)
         say(f"{len(students)} fictitious students handed in to {escape(str(folder))}")
         options.downloaded, options.pattern = folder, None
@@ -357,5 +365,6 @@ def run_sample(options: argparse.Namespace) -> int:
         run_report(options)
         options.folder = None
         run_export(options)
-        say("\nSingle answers in nbgrader's own pages: cd autograder && jupyter lab, then Nbgrader → Formgrader.")
+        say(f"\nSingle answers, in nbgrader's own pages: cd {escape(str(course.root))} && {jupyter()} lab")
+        say("then, in the menu: Nbgrader → Formgrader")
     return code

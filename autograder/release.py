@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nbgrader.apps import NbGraderAPI
 
-from autograder.course import Course, CourseError, put_own_commands_on_path
+from autograder.course import HERE, Course, CourseError, put_own_commands_on_path
+
+CONFIG = HERE / "nbgrader_config.py"
 
 
 def release(course: Course, assignments: Sequence[str], progress: Callable[[str], None] = lambda _: None) -> list[Path]:
@@ -20,6 +23,8 @@ def release(course: Course, assignments: Sequence[str], progress: Callable[[str]
         raise CourseError(f"There is no assignment {unknown[0]}. There are: {', '.join(stems())}.")
     put_own_commands_on_path()
     (course.root / "exchange").mkdir(parents=True, exist_ok=True)  # formgrader complains without it
+    if not (course.root / CONFIG.name).exists():  # so that nbgrader's own commands and formgrader work there
+        shutil.copy(CONFIG, course.root)
     released = []
     with quiet_nbgrader():
         api = NbGraderAPI(config=course.config())
