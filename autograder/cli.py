@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from autograder.verdict import Verdict
 
 HERE = Path(__file__).resolve().parent
-SAMPLE_CLASS = HERE.parent / "sample_class"
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
@@ -345,7 +345,7 @@ def run_sample(options: argparse.Namespace) -> int:
 
     require_walls(told_so=False)
     if options.course == HERE:
-        options.course = SAMPLE_CLASS
+        options.course = Path.cwd() / "sample_class"
     with local_workers(options.jobs) as workers:
         course = course_of(options)
         assignment = options.assignment
