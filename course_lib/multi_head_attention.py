@@ -78,19 +78,27 @@ class MultiHeadAttention(nn.Module):
         mask: (query, key) or (batch, query, key), True where attention is allowed; None allows everything.
         Returns: output (batch, query, d_model), weights (batch, head, query, key).
         """
-        q = split_heads(self.w_q(query), self.num_heads)  # (batch, head, query, d_k)
-        k = split_heads(self.w_k(key), self.num_heads)  # (batch, head, key, d_k)
-        v = split_heads(self.w_v(value), self.num_heads)  # (batch, head, key, d_k)
+        q, k, v = self.project(query, key, value)  # (batch, head, query or key, d_k) each
         d_k = q.shape[-1]
         scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)  # (batch, head, query, key)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)  # (batch, 1, query, key) or (query, key)
-            weights = masked_softmax(scores, mask)  # (batch, head, query, key)
+        weights = self.share_out(scores, mask)
         weights = self.dropout(weights)
         heads = weights @ v  # (batch, head, query, d_k)
         return self.w_o(merge_heads(heads)), weights
+
+    def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What each head asks with, is found by, and is read as: (batch, head, query or key, d_k) each."""
+        q = split_heads(self.w_q(query), self.num_heads)
+        k = split_heads(self.w_k(key), self.num_heads)
+        v = split_heads(self.w_v(value), self.num_heads)
+        return q, k, v
+
+    def share_out(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        """Each query's attention of 1, shared out over the keys that it may see: (batch, head, query, key)."""
+        if mask is None:
+            return scores.softmax(dim=-1)
+        mask = with_head_axis(mask)  # (batch, 1, query, key) or (query, key)
+        return masked_softmax(scores, mask)
 
 
 def with_head_axis(mask: Tensor) -> Tensor:

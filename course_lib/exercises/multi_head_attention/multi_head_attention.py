@@ -26,7 +26,7 @@ from course_lib.checking.inputs import normal, random_mask
 from course_lib.checking.subject import Event
 from course_lib.checking.weights import AttentionWeights, load_weights
 from course_lib.masks import causal_mask, masked_softmax
-from course_lib.multi_head_attention import size_of_a_head, with_head_axis
+from course_lib.multi_head_attention import MultiHeadAttention, size_of_a_head, with_head_axis
 
 
 def partial_mask(*shape, seed):
@@ -243,6 +243,10 @@ def what_is_dropped(output, case):
     return "zeros in the output" if bool((output == 0).any()) else "something else"
 
 
+# Most wrong answers are the reference with one method written differently. One with an `__init__` of its own calls that
+# of `nn.Module`: the reference's would make what is to be left out.
+
+
 def cut_by_reshape(x, num_heads):
     batch, time, d_model = x.shape
     return x.reshape(batch, num_heads, time, d_model // num_heads)
@@ -259,137 +263,67 @@ def glue_by_reshape(x):
 
 
 @multi_head_attention.misconception
-class SplitsByReshapeAlone(nn.Module):
+class SplitsByReshapeAlone(MultiHeadAttention):
     """You cut the heads out with a reshape alone, so each head holds pieces of several tokens. First give each
     token its heads, then exchange the time axis and the head axis.
     """
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
+    def project(self, query, key, value):
         q = cut_by_reshape(self.w_q(query), self.num_heads)
         k = cut_by_reshape(self.w_k(key), self.num_heads)
         v = cut_by_reshape(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+        return q, k, v
 
 
 @multi_head_attention.misconception
-class InterleavesTheHeads(nn.Module):
+class InterleavesTheHeads(MultiHeadAttention):
     """Your head i takes every num_heads-th feature. It should own a block of neighbours: outputs i·d_k to (i+1)·d_k
     - 1 of each projection.
     """
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
+    def project(self, query, key, value):
         q = cut_interleaved(self.w_q(query), self.num_heads)
         k = cut_interleaved(self.w_k(key), self.num_heads)
         v = cut_interleaved(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+        return q, k, v
 
 
 @multi_head_attention.misconception
-class MergesWithoutTranspose(nn.Module):
+class MergesWithoutTranspose(MultiHeadAttention):
     """You merge the heads with a reshape alone, which scrambles the tokens. The head axis has to stand beside the
     d_k axis before the two become one.
     """
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
     def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
+        q, k, v = self.project(query, key, value)
         d_k = q.shape[-1]
         scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
+        weights = self.share_out(scores, mask)
         weights = self.dropout(weights)
         heads = weights @ v
         return self.w_o(glue_by_reshape(heads)), weights
 
 
 @multi_head_attention.misconception
-class ForgetsTheOutputProjection(nn.Module):
+class ForgetsTheOutputProjection(MultiHeadAttention):
     """W_O exists but is never applied: the heads' results stand side by side and are never mixed."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
     def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
+        q, k, v = self.project(query, key, value)
         d_k = q.shape[-1]
         scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
+        weights = self.share_out(scores, mask)
         weights = self.dropout(weights)
         heads = weights @ v
         return reference.merge_heads(heads), weights
 
 
 @multi_head_attention.misconception
-class HasNoOutputProjection(nn.Module):
+class HasNoOutputProjection(MultiHeadAttention):
     """There is no W_O: after the merge, one more learned map mixes the heads."""
 
     def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
+        nn.Module.__init__(self)
         size_of_a_head(d_model, num_heads)
         self.num_heads = num_heads
         self.w_q = nn.Linear(d_model, d_model)
@@ -398,27 +332,21 @@ class HasNoOutputProjection(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
+        q, k, v = self.project(query, key, value)
         d_k = q.shape[-1]
         scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
+        weights = self.share_out(scores, mask)
         weights = self.dropout(weights)
         heads = weights @ v
         return reference.merge_heads(heads), weights
 
 
 @multi_head_attention.misconception
-class HasNoBiases(nn.Module):
+class HasNoBiases(MultiHeadAttention):
     """Your projections have no biases. Each of the four maps is a Linear with its bias here."""
 
     def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
+        nn.Module.__init__(self)
         size_of_a_head(d_model, num_heads)
         self.num_heads = num_heads
         self.w_q = nn.Linear(d_model, d_model, bias=False)
@@ -427,28 +355,13 @@ class HasNoBiases(nn.Module):
         self.w_o = nn.Linear(d_model, d_model, bias=False)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
-
 
 @multi_head_attention.misconception
-class IgnoresNumHeads(nn.Module):
+class IgnoresNumHeads(MultiHeadAttention):
     """num_heads is never used: this is attention with one large head."""
 
     def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
+        nn.Module.__init__(self)
         size_of_a_head(d_model, num_heads)
         self.num_heads = 1
         self.w_q = nn.Linear(d_model, d_model)
@@ -457,28 +370,13 @@ class IgnoresNumHeads(nn.Module):
         self.w_o = nn.Linear(d_model, d_model)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
-
 
 @multi_head_attention.misconception
-class TakesNumHeadsForTheHeadSize(nn.Module):
+class TakesNumHeadsForTheHeadSize(MultiHeadAttention):
     """You use num_heads as the size of a head. It is how many heads there are; each has size d_model / num_heads."""
 
     def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
+        nn.Module.__init__(self)
         size_of_a_head(d_model, num_heads)
         self.num_heads = d_model // num_heads
         self.w_q = nn.Linear(d_model, d_model)
@@ -487,131 +385,49 @@ class TakesNumHeadsForTheHeadSize(nn.Module):
         self.w_o = nn.Linear(d_model, d_model)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
-
 
 @multi_head_attention.misconception
-class ReadsKeysAndValuesFromTheQuery(nn.Module):
+class ReadsKeysAndValuesFromTheQuery(MultiHeadAttention):
     """You project keys and values from the query's input, so cross-attention never sees the other sequence."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
+    def project(self, query, key, value):
         q = reference.split_heads(self.w_q(query), self.num_heads)
         k = reference.split_heads(self.w_k(query), self.num_heads)
         v = reference.split_heads(self.w_v(query), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+        return q, k, v
 
 
 @multi_head_attention.misconception
-class ReadsValuesFromTheKey(nn.Module):
+class ReadsValuesFromTheKey(MultiHeadAttention):
     """You project the values from the key's input. They have an input of their own: `value`."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
+    def project(self, query, key, value):
         q = reference.split_heads(self.w_q(query), self.num_heads)
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(key), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+        return q, k, v
 
 
 @multi_head_attention.misconception
-class UsesTheQueryLengthForTheKeys(nn.Module):
+class UsesTheQueryLengthForTheKeys(MultiHeadAttention):
     """You reshape the keys and values with the query's length. In cross-attention the two lengths differ: each
     tensor has its own.
     """
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
+    def project(self, query, key, value):
         q = reference.split_heads(self.w_q(query), self.num_heads)
         k = self.w_k(key).reshape(len(query), query.shape[1], self.num_heads, q.shape[-1]).transpose(1, 2)
         v = self.w_v(value).reshape(len(query), query.shape[1], self.num_heads, q.shape[-1]).transpose(1, 2)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+        return q, k, v
 
 
 @multi_head_attention.misconception
-class UsesTheKeyLengthForTheQuery(nn.Module):
+class UsesTheKeyLengthForTheQuery(MultiHeadAttention):
     """You reshape the query with the key's length. In cross-attention the two lengths differ: each tensor has its
     own.
     """
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
+    def project(self, query, key, value):
         q = (
             self.w_q(query)
             .reshape(len(query), key.shape[1], self.num_heads, self.w_q.out_features // self.num_heads)
@@ -619,763 +435,350 @@ class UsesTheKeyLengthForTheQuery(nn.Module):
         )
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+        return q, k, v
 
 
 @multi_head_attention.misconception
-class SharesOneProjection(nn.Module):
+class SharesOneProjection(MultiHeadAttention):
     """One and the same matrix makes your queries, keys and values. Each needs its own: asking, being found and
     being read are three things.
     """
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
+    def project(self, query, key, value):
         q = reference.split_heads(self.w_q(query), self.num_heads)
         k = reference.split_heads(self.w_q(key), self.num_heads)
         v = reference.split_heads(self.w_q(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+        return q, k, v
 
 
 @multi_head_attention.misconception
-class SharesKeyAndValueProjection(nn.Module):
+class SharesKeyAndValueProjection(MultiHeadAttention):
     """Your values go through the key's projection. w_v has its own work: what is read need not be what is searched."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
+    def project(self, query, key, value):
         q = reference.split_heads(self.w_q(query), self.num_heads)
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_k(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+        return q, k, v
 
 
 @multi_head_attention.misconception
-class ScalesByTheModelSize(nn.Module):
+class ScalesByTheModelSize(MultiHeadAttention):
     """You divide the scores by √d_model. Each dot product has only d_k terms, so √d_k of the head is right."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
     def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
+        q, k, v = self.project(query, key, value)
         d_k = q.shape[-1]
         scores = (q / math.sqrt(query.shape[-1])) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
+        weights = self.share_out(scores, mask)
         weights = self.dropout(weights)
         heads = weights @ v
         return self.w_o(reference.merge_heads(heads)), weights
 
 
 @multi_head_attention.misconception
-class ForgetsTheScale(nn.Module):
+class ForgetsTheScale(MultiHeadAttention):
     """The scores are not divided by √d_k."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
     def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
+        q, k, v = self.project(query, key, value)
         d_k = q.shape[-1]
         scores = q @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
+        weights = self.share_out(scores, mask)
         weights = self.dropout(weights)
         heads = weights @ v
         return self.w_o(reference.merge_heads(heads)), weights
 
 
 @multi_head_attention.misconception
-class DividesByTheHeadSize(nn.Module):
+class DividesByTheHeadSize(MultiHeadAttention):
     """You divide the scores by d_k; its square root is wanted."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
     def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
+        q, k, v = self.project(query, key, value)
         d_k = q.shape[-1]
         scores = (q / d_k) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
+        weights = self.share_out(scores, mask)
         weights = self.dropout(weights)
         heads = weights @ v
         return self.w_o(reference.merge_heads(heads)), weights
 
 
 @multi_head_attention.misconception
-class IgnoresTheMask(nn.Module):
+class IgnoresTheMask(MultiHeadAttention):
     """The mask is accepted but never used: every key is visible."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+    def share_out(self, scores, mask):
         if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = scores.softmax(dim=-1)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+            return scores.softmax(dim=-1)
+        mask = with_head_axis(mask)
+        return scores.softmax(dim=-1)
 
 
 @multi_head_attention.misconception
-class InvertsTheMask(nn.Module):
+class InvertsTheMask(MultiHeadAttention):
     """You hide exactly the keys that are allowed. True means: attention is allowed here."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+    def share_out(self, scores, mask):
         if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, ~mask)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+            return scores.softmax(dim=-1)
+        mask = with_head_axis(mask)
+        return masked_softmax(scores, ~mask)
 
 
 @multi_head_attention.misconception
-class MasksAfterTheSoftmax(nn.Module):
+class MasksAfterTheSoftmax(MultiHeadAttention):
     """You multiply by the mask after the softmax, so the rest no longer sums to 1. Hide the scores before it."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+    def share_out(self, scores, mask):
         if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = scores.softmax(dim=-1) * mask
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+            return scores.softmax(dim=-1)
+        mask = with_head_axis(mask)
+        return scores.softmax(dim=-1) * mask
 
 
 @multi_head_attention.misconception
-class FillsWithZero(nn.Module):
+class FillsWithZero(MultiHeadAttention):
     """You set hidden scores to 0, but exp(0) = 1 is no small weight. A hidden score has to be very negative."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+    def share_out(self, scores, mask):
         if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = (scores * mask).softmax(dim=-1)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+            return scores.softmax(dim=-1)
+        mask = with_head_axis(mask)
+        return (scores * mask).softmax(dim=-1)
 
 
 @multi_head_attention.misconception
-class ForgetsTheHeadAxisOfTheMask(nn.Module):
+class ForgetsTheHeadAxisOfTheMask(MultiHeadAttention):
     """A mask (batch, query, key) meets scores (batch, head, query, key): without an axis for the heads its batch
     axis lands on the heads.
     """
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+    def share_out(self, scores, mask):
         if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = mask
-            weights = masked_softmax(scores, mask)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+            return scores.softmax(dim=-1)
+        mask = mask
+        return masked_softmax(scores, mask)
 
 
 @multi_head_attention.misconception
-class TakesEveryMaskForABatch(nn.Module):
+class TakesEveryMaskForABatch(MultiHeadAttention):
     """You insert the head axis into every mask. A (query, key) mask has no batch axis, so its query axis lands on
     the batch; only a (batch, query, key) mask needs the new axis.
     """
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+    def share_out(self, scores, mask):
         if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = mask.unsqueeze(1)
-            weights = masked_softmax(scores, mask)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+            return scores.softmax(dim=-1)
+        mask = mask.unsqueeze(1)
+        return masked_softmax(scores, mask)
 
 
 @multi_head_attention.misconception
-class FillsWithoutTheHeadAxis(nn.Module):
+class FillsWithoutTheHeadAxis(MultiHeadAttention):
     """A mask (batch, query, key) meets scores (batch, head, query, key): without an axis for the heads its batch
     axis lands on the heads.
     """
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+    def share_out(self, scores, mask):
         if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = mask
-            weights = scores.masked_fill(~mask, -1e9).softmax(dim=-1)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+            return scores.softmax(dim=-1)
+        mask = mask
+        return scores.masked_fill(~mask, -1e9).softmax(dim=-1)
 
 
 @multi_head_attention.misconception
-class FillsAsIfEveryMaskWereABatch(nn.Module):
+class FillsAsIfEveryMaskWereABatch(MultiHeadAttention):
     """You insert the head axis into every mask. A (query, key) mask has no batch axis, so its query axis lands on
     the batch; only a (batch, query, key) mask needs the new axis.
     """
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+    def share_out(self, scores, mask):
         if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = mask.unsqueeze(1)
-            weights = scores.masked_fill(~mask, -1e9).softmax(dim=-1)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+            return scores.softmax(dim=-1)
+        mask = mask.unsqueeze(1)
+        return scores.masked_fill(~mask, -1e9).softmax(dim=-1)
 
 
 @multi_head_attention.misconception
-class RepeatsTheMaskInTheWrongOrder(nn.Module):
+class RepeatsTheMaskInTheWrongOrder(MultiHeadAttention):
     """You repeat the mask head by head over a tensor that is ordered sample by sample, so a sample gets another
     sample's mask.
     """
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+    def share_out(self, scores, mask):
         if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = mask.repeat(self.num_heads, 1, 1).reshape(scores.shape) if mask.dim() == 3 else mask
-            weights = masked_softmax(scores, mask)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+            return scores.softmax(dim=-1)
+        mask = mask.repeat(self.num_heads, 1, 1).reshape(scores.shape) if mask.dim() == 3 else mask
+        return masked_softmax(scores, mask)
 
 
 @multi_head_attention.misconception
-class NormalisesOverTheQueries(nn.Module):
+class NormalisesOverTheQueries(MultiHeadAttention):
     """Your softmax runs over the queries. Each query shares out its attention over the keys: the last axis."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+    def share_out(self, scores, mask):
         if mask is None:
-            weights = scores.softmax(dim=-2)
-        else:
-            mask = with_head_axis(mask)
-            weights = scores.masked_fill(~mask, -1e9).softmax(dim=-2)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+            return scores.softmax(dim=-2)
+        mask = with_head_axis(mask)
+        return scores.masked_fill(~mask, -1e9).softmax(dim=-2)
 
 
 @multi_head_attention.misconception
-class NormalisesOverTheHeads(nn.Module):
+class NormalisesOverTheHeads(MultiHeadAttention):
     """Your softmax runs over the heads. In each head, each query shares out its attention over the keys: the last
     axis.
     """
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+    def share_out(self, scores, mask):
         if mask is None:
-            weights = scores.softmax(dim=1)
-        else:
-            mask = with_head_axis(mask)
-            weights = scores.masked_fill(~mask, -1e9).softmax(dim=1)
-        weights = self.dropout(weights)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+            return scores.softmax(dim=1)
+        mask = with_head_axis(mask)
+        return scores.masked_fill(~mask, -1e9).softmax(dim=1)
 
 
 @multi_head_attention.misconception
-class AveragesTheWeights(nn.Module):
+class AveragesTheWeights(MultiHeadAttention):
     """You return the mean of the heads' weights. Each head has its own map: (batch, head, query, key)."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
     def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
+        q, k, v = self.project(query, key, value)
         d_k = q.shape[-1]
         scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
+        weights = self.share_out(scores, mask)
         weights = self.dropout(weights)
         heads = weights @ v
         return self.w_o(reference.merge_heads(heads)), weights.mean(dim=1)
 
 
 @multi_head_attention.misconception
-class ReturnsTheScores(nn.Module):
+class ReturnsTheScores(MultiHeadAttention):
     """The second result should be the weights, after the softmax; you return the raw scores."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
     def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
+        q, k, v = self.project(query, key, value)
         d_k = q.shape[-1]
         scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
+        weights = self.share_out(scores, mask)
         weights = self.dropout(weights)
         heads = weights @ v
         return self.w_o(reference.merge_heads(heads)), scores
 
 
 @multi_head_attention.misconception
-class ReturnsTheOutputAlone(nn.Module):
+class ReturnsTheOutputAlone(MultiHeadAttention):
     """Only the output comes back. Return the weights too: (output, weights)."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
     def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
+        q, k, v = self.project(query, key, value)
         d_k = q.shape[-1]
         scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
+        weights = self.share_out(scores, mask)
         weights = self.dropout(weights)
         heads = weights @ v
         return self.w_o(reference.merge_heads(heads))
 
 
 @multi_head_attention.misconception
-class ReturnsTheWeightsFirst(nn.Module):
+class ReturnsTheWeightsFirst(MultiHeadAttention):
     """The two results stand in the wrong order: the output comes first, the weights second."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
     def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
+        q, k, v = self.project(query, key, value)
         d_k = q.shape[-1]
         scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
+        weights = self.share_out(scores, mask)
         weights = self.dropout(weights)
         heads = weights @ v
         return weights, self.w_o(reference.merge_heads(heads))
 
 
 @multi_head_attention.misconception
-class AddsTheInput(nn.Module):
+class AddsTheInput(MultiHeadAttention):
     """You add the query's input to the output. The residual connection belongs to the layer around attention, not
     to attention itself.
     """
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
     def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
+        q, k, v = self.project(query, key, value)
         d_k = q.shape[-1]
         scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
+        weights = self.share_out(scores, mask)
         weights = self.dropout(weights)
         heads = weights @ v
         return query + self.w_o(reference.merge_heads(heads)), weights
 
 
 @multi_head_attention.misconception
-class DropsInEvaluation(nn.Module):
+class DropsInEvaluation(MultiHeadAttention):
     """Dropout stays on in evaluation, so the same input gives random answers. F.dropout has to be told
     `training=self.training`; nn.Dropout knows by itself.
     """
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
     def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
+        q, k, v = self.project(query, key, value)
         d_k = q.shape[-1]
         scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
+        weights = self.share_out(scores, mask)
         weights = F.dropout(weights, self.dropout.p)
         heads = weights @ v
         return self.w_o(reference.merge_heads(heads)), weights
 
 
 @multi_head_attention.misconception
-class NeverDrops(nn.Module):
+class NeverDrops(MultiHeadAttention):
     """The dropout argument is accepted but nothing is ever dropped in training."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
     def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
+        q, k, v = self.project(query, key, value)
         d_k = q.shape[-1]
         scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
+        weights = self.share_out(scores, mask)
         heads = weights @ v
         return self.w_o(reference.merge_heads(heads)), weights
 
 
 @multi_head_attention.misconception
-class DropsTheOutput(nn.Module):
+class DropsTheOutput(MultiHeadAttention):
     """You drop entries of the output. Here dropout falls on the weights: some looks at keys are left out."""
 
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        size_of_a_head(d_model, num_heads)
-        self.num_heads = num_heads
-        self.w_q = nn.Linear(d_model, d_model)
-        self.w_k = nn.Linear(d_model, d_model)
-        self.w_v = nn.Linear(d_model, d_model)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.dropout = nn.Dropout(dropout)
-
     def forward(self, query, key, value, mask=None):
-        q = reference.split_heads(self.w_q(query), self.num_heads)
-        k = reference.split_heads(self.w_k(key), self.num_heads)
-        v = reference.split_heads(self.w_v(value), self.num_heads)
+        q, k, v = self.project(query, key, value)
         d_k = q.shape[-1]
         scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            mask = with_head_axis(mask)
-            weights = masked_softmax(scores, mask)
+        weights = self.share_out(scores, mask)
         heads = weights @ v
         return self.dropout(self.w_o(reference.merge_heads(heads))), weights
 
 
 @multi_head_attention.misconception
-class DropsTheScores(nn.Module):
+class DropsTheScores(MultiHeadAttention):
     """You drop scores before the softmax. A dropped score is 0 there, which is no small weight; dropout falls on
     the weights after it.
     """
 
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query, key, value)
+        d_k = q.shape[-1]
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+        weights = self.share_out(scores, mask)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+    def share_out(self, scores, mask):
+        scores = self.dropout(scores)
+        if mask is None:
+            return scores.softmax(dim=-1)
+        mask = with_head_axis(mask)
+        return masked_softmax(scores, mask)
+
+
+@multi_head_attention.alternative
+class InOneMethod(nn.Module):
     def __init__(self, d_model, num_heads, dropout=0.0):
         super().__init__()
-        size_of_a_head(d_model, num_heads)
+        if d_model % num_heads:
+            raise ValueError(f"d_model = {d_model} cannot be shared out over {num_heads} heads.")
         self.num_heads = num_heads
         self.w_q = nn.Linear(d_model, d_model)
         self.w_k = nn.Linear(d_model, d_model)
@@ -1387,16 +790,14 @@ class DropsTheScores(nn.Module):
         q = reference.split_heads(self.w_q(query), self.num_heads)
         k = reference.split_heads(self.w_k(key), self.num_heads)
         v = reference.split_heads(self.w_v(value), self.num_heads)
-        d_k = q.shape[-1]
-        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
-        scores = self.dropout(scores)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         if mask is None:
             weights = scores.softmax(dim=-1)
         else:
-            mask = with_head_axis(mask)
+            mask = mask.unsqueeze(1) if mask.dim() == 3 else mask
             weights = masked_softmax(scores, mask)
-        heads = weights @ v
-        return self.w_o(reference.merge_heads(heads)), weights
+        weights = self.dropout(weights)
+        return self.w_o(reference.merge_heads(weights @ v)), weights
 
 
 class Scaffold(nn.Module):
