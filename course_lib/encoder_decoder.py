@@ -66,17 +66,18 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """x: (batch, time, d_model); mask: (batch, 1 or time, time). Returns: the shape of x."""
-
-        def attend(h: Tensor) -> Tensor:
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h: Tensor) -> Tensor:
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_2)
         return x
+
+    def attend(self, h: Tensor, mask: Tensor | None) -> Tensor:
+        """The first sub-layer: every position asks, and every one that the mask allows answers."""
+        output = fused_attention(self.attention, h, h, h, mask)
+        return self.dropout(output)
+
+    def transform(self, h: Tensor) -> Tensor:
+        """The second sub-layer: each position by itself."""
+        return self.dropout(self.feed_forward(h))
 
     def residual(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Tensor], Tensor]) -> Tensor:
         """A sub-layer with its residual path, and its norm in the place that was asked for."""
@@ -129,22 +130,24 @@ class DecoderLayer(nn.Module):
         x: (batch, target, d_model); memory: (batch, source, d_model), the encoder's result. No norm here touches it.
         mask: (batch, target, target); memory_mask: (batch, 1 or target, source). Returns: the shape of x.
         """
-
-        def attend_to_targets(h: Tensor) -> Tensor:
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h: Tensor) -> Tensor:
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h: Tensor) -> Tensor:
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
+
+    def attend_to_targets(self, h: Tensor, mask: Tensor | None) -> Tensor:
+        """The first sub-layer: the targets ask each other."""
+        output = fused_attention(self.self_attention, h, h, h, mask)
+        return self.dropout(output)
+
+    def attend_to_source(self, h: Tensor, memory: Tensor, memory_mask: Tensor | None) -> Tensor:
+        """The second sub-layer: the targets ask, and the source answers."""
+        output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+        return self.dropout(output)
+
+    def transform(self, h: Tensor) -> Tensor:
+        """The third sub-layer: each position by itself."""
+        return self.dropout(self.feed_forward(h))
 
     def residual(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Tensor], Tensor]) -> Tensor:
         """A sub-layer with its residual path, and its norm in the place that was asked for."""

@@ -11,6 +11,7 @@ from course_lib.checking.exercise import Exercise
 from course_lib.checking.inputs import normal
 from course_lib.encoder_decoder import DecoderLayer, fused_attention
 from course_lib.exercises.encoder_decoder.shared import (
+    add_residual_mistakes,
     answer_of,
     built_with_numbers,
     expect_dropout,
@@ -147,21 +148,14 @@ class LooksAtItselfTwice(DecoderLayer):
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
+
+    def attend_to_source(self, h, memory, memory_mask):
+        output = fused_attention(self.cross_attention, h, h, h, memory_mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -170,22 +164,9 @@ class LooksAtItselfTwiceUnmasked(DecoderLayer):
     at, and the future is. They come from memory.
     """
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, h, h, None)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output = fused_attention(self.cross_attention, h, h, h, None)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -194,22 +175,9 @@ class LooksAtItselfWithTheMemoryMask(DecoderLayer):
     does not fit. They come from memory.
     """
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output, _ = self.cross_attention(h, h, h, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output, _ = self.cross_attention(h, h, h, memory_mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -218,22 +186,9 @@ class LetsTheSourceAsk(DecoderLayer):
     one row for each target.
     """
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, memory, h, h, None)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output = fused_attention(self.cross_attention, memory, h, h, None)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -242,22 +197,9 @@ class LetsTheSourceAskWithItsMask(DecoderLayer):
     one row for each target.
     """
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output, _ = self.cross_attention(memory, h, h, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output, _ = self.cross_attention(memory, h, h, memory_mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -266,44 +208,18 @@ class TakesValuesFromTheTargets(DecoderLayer):
     there is what is read.
     """
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, h, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output, _ = self.cross_attention(h, memory, h, memory_mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
 class TakesKeysFromTheTargets(DecoderLayer):
     """In the cross-attention the keys come from the decoder. Keys and values both come from memory."""
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output, _ = self.cross_attention(h, h, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output, _ = self.cross_attention(h, h, memory, memory_mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -311,21 +227,18 @@ class MixesUpTheMasks(DecoderLayer):
     """The two masks have changed places: mask is for the targets among themselves, memory_mask for the source."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, memory_mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, memory_mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
+
+    def attend_to_targets(self, h, mask):
+        output, _ = self.self_attention(h, h, h, mask)
+        return self.dropout(output)
+
+    def attend_to_source(self, h, memory, memory_mask):
+        output, _ = self.cross_attention(h, memory, memory, memory_mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -335,21 +248,14 @@ class UsesTheTargetMaskForBoth(DecoderLayer):
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output, _ = self.cross_attention(h, memory, memory, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
+
+    def attend_to_source(self, h, memory, memory_mask):
+        output, _ = self.cross_attention(h, memory, memory, memory_mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -357,21 +263,14 @@ class UsesTheMemoryMaskForBoth(DecoderLayer):
     """Both attentions get the source's mask. The self-attention needs mask, which hides the future."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output, _ = self.self_attention(h, h, h, memory_mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, memory_mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
+
+    def attend_to_targets(self, h, mask):
+        output, _ = self.self_attention(h, h, h, mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -380,112 +279,49 @@ class ForgetsTheCausalMask(DecoderLayer):
     predict.
     """
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, None)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_targets(self, h, mask):
+        output = fused_attention(self.self_attention, h, h, h, None)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
 class ForgetsTheSourceMask(DecoderLayer):
     """memory_mask does not reach the cross-attention: the source's padding is looked at like any word."""
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, None)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output = fused_attention(self.cross_attention, h, memory, memory, None)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
 class ForgetsBothMasks(DecoderLayer):
     """Neither mask reaches an attention: the future and the padding can be seen."""
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, None)
-            return self.dropout(output)
+    def attend_to_targets(self, h, mask):
+        output = fused_attention(self.self_attention, h, h, h, None)
+        return self.dropout(output)
 
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, None)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output = fused_attention(self.cross_attention, h, memory, memory, None)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
 class InvertsTheTargetMask(DecoderLayer):
     """The targets' mask is inverted on the way: in this course True means that attention is allowed."""
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, ~mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_targets(self, h, mask):
+        output = fused_attention(self.self_attention, h, h, h, ~mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
 class InvertsTheSourceMask(DecoderLayer):
     """The source's mask is inverted on the way: in this course True means that attention is allowed."""
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(
-                self.cross_attention, h, memory, memory, None if memory_mask is None else ~memory_mask
-            )
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output = fused_attention(self.cross_attention, h, memory, memory, None if memory_mask is None else ~memory_mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -494,22 +330,9 @@ class MasksTheSourceCausally(DecoderLayer):
     padding.
     """
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, mask_of_both(x, memory, memory_mask))
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output = fused_attention(self.cross_attention, h, memory, memory, mask_of_both(h, memory, memory_mask))
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -518,22 +341,13 @@ class PassesATupleOn(DecoderLayer):
     first.
     """
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = self.self_attention(h, h, h, mask)
-            return self.dropout(output)
+    def attend_to_targets(self, h, mask):
+        output = self.self_attention(h, h, h, mask)
+        return self.dropout(output)
 
-        def attend_to_source(h):
-            output = self.cross_attention(h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output = self.cross_attention(h, memory, memory, memory_mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -542,22 +356,9 @@ class NormalisesTheMemoryToo(DecoderLayer):
     of the encoder, and no norm of this layer touches it.
     """
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, self.norm_2(memory), self.norm_2(memory), memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output = fused_attention(self.cross_attention, h, self.norm_2(memory), self.norm_2(memory), memory_mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -566,23 +367,10 @@ class NormalisesTheMemoryInPreNorm(DecoderLayer):
     layer touches the memory.
     """
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            source = self.norm_2(memory) if self.norm_first else memory
-            output = fused_attention(self.cross_attention, h, source, source, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        source = self.norm_2(memory) if self.norm_first else memory
+        output = fused_attention(self.cross_attention, h, source, source, memory_mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -590,21 +378,14 @@ class AsksTheSourceWithRawQueries(DecoderLayer):
     """In pre-norm mode the queries of the cross-attention are not normalised: norm_2 is for them."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, x, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, x, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
+
+    def attend_to_source(self, h, x, memory, memory_mask):
+        output = fused_attention(self.cross_attention, x, memory, memory, memory_mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -614,21 +395,14 @@ class ReadsRawTargets(DecoderLayer):
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, x, x, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, x, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
+
+    def attend_to_targets(self, h, x, mask):
+        output = fused_attention(self.self_attention, h, x, x, mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -638,20 +412,9 @@ class UsesTheFirstNormForTheSource(DecoderLayer):
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_1)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
 
 
@@ -662,20 +425,9 @@ class UsesTheSecondNormForTheFeedForward(DecoderLayer):
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_2)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_2)
         return x
 
 
@@ -686,20 +438,9 @@ class UsesTheFirstNormForTheFeedForward(DecoderLayer):
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_1)
         return x
 
 
@@ -708,20 +449,9 @@ class UsesOneNormThreeTimes(DecoderLayer):
     """One norm is used around all three sub-layers. Each has a norm of its own, with its own gain and bias."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_1)
-        x = self.residual(x, transform, self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_1)
         return x
 
 
@@ -732,20 +462,9 @@ class LooksAtTheSourceFirst(DecoderLayer):
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
 
 
@@ -754,20 +473,9 @@ class ThinksBeforeItAsks(DecoderLayer):
     """Your feed-forward network comes before the cross-attention. It is the last of the three sub-layers."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, transform, self.norm_3)
-        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
         return x
 
 
@@ -776,19 +484,8 @@ class LeavesOutTheCrossAttention(DecoderLayer):
     """The cross-attention is missing: the source is never looked at. A decoder layer has three sub-layers."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
 
 
@@ -797,19 +494,8 @@ class LeavesOutTheSelfAttention(DecoderLayer):
     """The self-attention is missing: the targets never look at each other. A decoder layer has three sub-layers."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
 
 
@@ -818,19 +504,8 @@ class LeavesOutTheNetwork(DecoderLayer):
     """The feed-forward network is missing. A decoder layer has three sub-layers."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
         return x
 
 
@@ -840,44 +515,22 @@ class UsesOneAttentionForBoth(DecoderLayer):
     of their own.
     """
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.self_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output = fused_attention(self.self_attention, h, memory, memory, memory_mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
 class SwapsTheAttentions(DecoderLayer):
     """The two attentions have changed places: self_attention is for the targets, cross_attention for the source."""
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.cross_attention, h, h, h, mask)
-            return self.dropout(output)
+    def attend_to_targets(self, h, mask):
+        output = fused_attention(self.cross_attention, h, h, h, mask)
+        return self.dropout(output)
 
-        def attend_to_source(h):
-            output = fused_attention(self.self_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output = fused_attention(self.self_attention, h, memory, memory, memory_mask)
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
@@ -885,20 +538,9 @@ class ReturnsMoreThanTheTargets(DecoderLayer):
     """Your layer gives a tuple. A layer gives one tensor of the shape of x, so that the next layer can take it."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
         return x, memory
 
 
@@ -907,20 +549,9 @@ class ForgetsThePathAroundTheSource(DecoderLayer):
     """What the cross-attention gives replaces x: around this sub-layer there is no residual path."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = without_path(self, x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = without_path(self, x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
 
 
@@ -929,20 +560,9 @@ class ForgetsThePathAroundTheTargets(DecoderLayer):
     """What the self-attention gives replaces x: around this sub-layer there is no residual path."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = without_path(self, x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
+        x = without_path(self, x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
 
 
@@ -951,20 +571,9 @@ class ForgetsThePathAroundTheNetwork(DecoderLayer):
     """What the feed-forward network gives replaces x: around this sub-layer there is no residual path."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = without_path(self, x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = without_path(self, x, self.transform, self.norm_3)
         return x
 
 
@@ -973,20 +582,9 @@ class ForgetsTheNormAroundTheSource(DecoderLayer):
     """There is no norm around the cross-attention: norm_2 is never used."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = without_norm(self, x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = without_norm(self, x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
 
 
@@ -995,20 +593,9 @@ class ForgetsTheNormAroundTheNetwork(DecoderLayer):
     """There is no norm around the feed-forward network: norm_3 is never used."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = without_norm(self, x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = without_norm(self, x, self.transform, self.norm_3)
         return x
 
 
@@ -1016,22 +603,16 @@ class ForgetsTheNormAroundTheNetwork(DecoderLayer):
 class DropsNothingAtAll(DecoderLayer):
     """Dropout never falls on what the sub-layers give. It does, on all three, before they are added to x."""
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return output
+    def attend_to_targets(self, h, mask):
+        output = fused_attention(self.self_attention, h, h, h, mask)
+        return output
 
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return output
+    def attend_to_source(self, h, memory, memory_mask):
+        output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+        return output
 
-        def transform(h):
-            return self.feed_forward(h)
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def transform(self, h):
+        return self.feed_forward(h)
 
 
 @decoder_layer.misconception
@@ -1040,66 +621,31 @@ class DropsNothingInTheAttentions(DecoderLayer):
     are dropped before they are added.
     """
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return output
+    def attend_to_targets(self, h, mask):
+        output = fused_attention(self.self_attention, h, h, h, mask)
+        return output
 
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return output
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+        return output
 
 
 @decoder_layer.misconception
 class DropsNothingFromTheSource(DecoderLayer):
     """Dropout does not fall on what the cross-attention gives. All three updates are dropped before they are added."""
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return output
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+        return output
 
 
 @decoder_layer.misconception
 class DropsNothingFromTheTargets(DecoderLayer):
     """Dropout does not fall on what the self-attention gives. All three updates are dropped before they are added."""
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return output
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_targets(self, h, mask):
+        output = fused_attention(self.self_attention, h, h, h, mask)
+        return output
 
 
 @decoder_layer.misconception
@@ -1108,22 +654,8 @@ class DropsNothingFromTheNetwork(DecoderLayer):
     added.
     """
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.feed_forward(h)
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def transform(self, h):
+        return self.feed_forward(h)
 
 
 @decoder_layer.misconception
@@ -1133,24 +665,13 @@ class AddsTheMaskedInputAgain(DecoderLayer):
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
         first = x
-        x = self.residual(x, attend_to_targets, self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
         if self.norm_first:
-            x = first + attend_to_source(self.norm_2(x))
+            x = first + self.attend_to_source(self.norm_2(x), memory, memory_mask)
         else:
-            x = self.norm_2(first + attend_to_source(x))
-        x = self.residual(x, transform, self.norm_3)
+            x = self.norm_2(first + self.attend_to_source(x, memory, memory_mask))
+        x = self.residual(x, self.transform, self.norm_3)
         return x
 
 
@@ -1158,237 +679,12 @@ class AddsTheMaskedInputAgain(DecoderLayer):
 class CutsTheSourceOff(DecoderLayer):
     """The memory is detached: no gradient goes back to the encoder, which then never learns."""
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory.detach(), memory.detach(), memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
-        return x
+    def attend_to_source(self, h, memory, memory_mask):
+        output = fused_attention(self.cross_attention, h, memory.detach(), memory.detach(), memory_mask)
+        return self.dropout(output)
 
 
-@decoder_layer.misconception
-class ForgetsThePath(DecoderLayer):
-    """There is no residual path: what a sub-layer gives replaces x. It has to be added to x."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return sublayer(norm(x))
-        return norm(sublayer(x))
-
-
-@decoder_layer.misconception
-class ForgetsThePathInPreNorm(DecoderLayer):
-    """In pre-norm mode there is no residual path: what a sub-layer gives replaces x. It has to be added to x."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return sublayer(norm(x))
-        return residual_post_norm(x, sublayer, norm)
-
-
-@decoder_layer.misconception
-class ForgetsThePathInPostNorm(DecoderLayer):
-    """In post-norm mode there is no residual path: the norm gets what the sub-layer gives, and x is lost. The norm
-    is of their sum.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return residual_pre_norm(x, sublayer, norm)
-        return norm(sublayer(x))
-
-
-@decoder_layer.misconception
-class AddsToTheNormalised(DecoderLayer):
-    """In pre-norm mode you add the update to the normalised x. The residual path carries x as it came in; the norm
-    is for the sub-layer alone.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            x = norm(x)
-            return x + sublayer(x)
-        return residual_post_norm(x, sublayer, norm)
-
-
-@decoder_layer.misconception
-class DoublesTheUpdate(DecoderLayer):
-    """What you add to the sub-layer's result is that result itself: x was overwritten before the addition, so the
-    update is doubled and the input is lost.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            x = sublayer(norm(x))
-            return x + x
-        x = sublayer(x)
-        return norm(x + x)
-
-
-@decoder_layer.misconception
-class AlwaysPostNorm(DecoderLayer):
-    """Your layer is post-norm whatever norm_first says. With norm_first=True the norm stands before the sub-layer,
-    and nothing stands on the path of x.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return norm(x + sublayer(x))
-        return residual_post_norm(x, sublayer, norm)
-
-
-@decoder_layer.misconception
-class AlwaysPreNorm(DecoderLayer):
-    """Your layer is pre-norm whatever norm_first says. With norm_first=False the norm is of the sum: norm(x +
-    sublayer(x)).
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return residual_pre_norm(x, sublayer, norm)
-        return x + sublayer(norm(x))
-
-
-@decoder_layer.misconception
-class SwapsThePlacements(DecoderLayer):
-    """Pre-norm and post-norm have changed places: norm_first=True asks for the norm before the sub-layer."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return norm(x + sublayer(x))
-        return x + sublayer(norm(x))
-
-
-@decoder_layer.misconception
-class NormalisesTheUpdateAlone(DecoderLayer):
-    """In post-norm mode you normalise only what the sub-layer gives. The norm is of the sum: x is inside it too."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return residual_pre_norm(x, sublayer, norm)
-        return x + norm(sublayer(x))
-
-
-@decoder_layer.misconception
-class NormalisesTheUpdateInPreNorm(DecoderLayer):
-    """In pre-norm mode your norm stands behind the sub-layer, on the update. It stands before it: the sub-layer
-    reads norm(x).
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return x + norm(sublayer(x))
-        return residual_post_norm(x, sublayer, norm)
-
-
-@decoder_layer.misconception
-class NormalisesTheUpdateInBoth(DecoderLayer):
-    """Your norm is on the update alone, in both modes. Post-norm normalises the sum x + update; pre-norm normalises
-    what the sub-layer reads.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return x + norm(sublayer(x))
-        return x + norm(sublayer(x))
-
-
-@decoder_layer.misconception
-class NormalisesThePathAlone(DecoderLayer):
-    """In post-norm mode you normalise x and then add the update to it. Add first; the norm is of the sum."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return residual_pre_norm(x, sublayer, norm)
-        return norm(x) + sublayer(x)
-
-
-@decoder_layer.misconception
-class NormalisesTwice(DecoderLayer):
-    """In pre-norm mode there is a norm before the sub-layer and another one on the sum. The second one belongs to
-    post-norm.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return norm(x + sublayer(norm(x)))
-        return residual_post_norm(x, sublayer, norm)
-
-
-@decoder_layer.misconception
-class NormalisesTwiceInPostNorm(DecoderLayer):
-    """In post-norm mode there is a norm on the sum, and another one before the sub-layer. The second one belongs to
-    pre-norm.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return residual_pre_norm(x, sublayer, norm)
-        return norm(x + sublayer(norm(x)))
-
-
-@decoder_layer.misconception
-class NormalisesNothing(DecoderLayer):
-    """The norms are never used: x + sublayer(x), and that is all."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return x + sublayer(x)
-        return x + sublayer(x)
-
-
-@decoder_layer.misconception
-class NormalisesNothingInPreNorm(DecoderLayer):
-    """In pre-norm mode the norms are never used: the sub-layer has to read norm(x), not x."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return x + sublayer(x)
-        return residual_post_norm(x, sublayer, norm)
-
-
-@decoder_layer.misconception
-class NormalisesNothingInPostNorm(DecoderLayer):
-    """In post-norm mode the norms are never used: the sum x + sublayer(x) has to be normalised."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return residual_pre_norm(x, sublayer, norm)
-        return x + sublayer(x)
-
-
-@decoder_layer.misconception
-class HandsOverTheSum(DecoderLayer):
-    """You hand x + norm(x) to the sub-layer: the addition stands inside of the call. x is added to what the sub-
-    layer gives, outside.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return sublayer(x + norm(x))
-        return residual_post_norm(x, sublayer, norm)
-
-
-@decoder_layer.misconception
-class CutsThePath(DecoderLayer):
-    """The numbers are right, but no gradient comes back along the residual path: x was detached there. That path is
-    what lets deep stacks learn.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return x.detach() + sublayer(norm(x))
-        return norm(x.detach() + sublayer(x))
+add_residual_mistakes(decoder_layer)
 
 
 @decoder_layer.misconception
@@ -1398,20 +694,9 @@ class AddsToTheNormalisedAroundTheTargets(DecoderLayer):
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = onto_the_normalised(self, x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
+        x = onto_the_normalised(self, x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
 
 
@@ -1422,20 +707,9 @@ class AddsToTheNormalisedAroundTheSource(DecoderLayer):
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = onto_the_normalised(self, x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = onto_the_normalised(self, x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
 
 
@@ -1446,20 +720,9 @@ class AddsToTheNormalisedAroundTheNetwork(DecoderLayer):
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = onto_the_normalised(self, x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = onto_the_normalised(self, x, self.transform, self.norm_3)
         return x
 
 
@@ -1468,21 +731,10 @@ class AddsTheInputAtTheEnd(DecoderLayer):
     """You add the layer's input once more at the end. The residual paths have carried it there already."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
         first = x
-        x = self.residual(x, attend_to_targets, self.norm_1)
-        x = self.residual(x, attend_to_source, self.norm_2)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
         return x + first
 
 
@@ -1491,20 +743,9 @@ class SwapsTheFirstTwoNorms(DecoderLayer):
     """norm_1 and norm_2 have changed places: norm_1 belongs to the self-attention, norm_2 to the cross-attention."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        def attend_to_targets(h):
-            output = fused_attention(self.self_attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def attend_to_source(h):
-            output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend_to_targets, self.norm_2)
-        x = self.residual(x, attend_to_source, self.norm_1)
-        x = self.residual(x, transform, self.norm_3)
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_2)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_3)
         return x
 
 
@@ -1529,6 +770,28 @@ class AddsInPlace(DecoderLayer):
             x += sublayer(norm(x))
             return x
         return residual_post_norm(x, sublayer, norm)
+
+
+@decoder_layer.alternative
+class WithInnerFunctions(DecoderLayer):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        residual = residual_pre_norm if self.norm_first else residual_post_norm
+
+        def attend_to_targets(h):
+            output, _ = self.self_attention(h, h, h, mask)
+            return self.dropout(output)
+
+        def attend_to_source(h):
+            output, _ = self.cross_attention(h, memory, memory, memory_mask)
+            return self.dropout(output)
+
+        def transform(h):
+            return self.dropout(self.feed_forward(h))
+
+        x = residual(x, attend_to_targets, self.norm_1)
+        x = residual(x, attend_to_source, self.norm_2)
+        x = residual(x, transform, self.norm_3)
+        return x
 
 
 @decoder_layer.alternative

@@ -13,6 +13,7 @@ from course_lib.checking.exercise import Exercise
 from course_lib.checking.inputs import normal
 from course_lib.encoder_decoder import EncoderLayer, fused_attention
 from course_lib.exercises.encoder_decoder.shared import (
+    add_residual_mistakes,
     answer_of,
     built_with_numbers,
     expect_dropout,
@@ -124,51 +125,27 @@ def encoder_layer_dropout(subject, case):
 class ForgetsTheMask(EncoderLayer):
     """The mask does not reach the attention: padding is looked at like any word."""
 
-    def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, None)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
-        return x
+    def attend(self, h, mask):
+        output = fused_attention(self.attention, h, h, h, None)
+        return self.dropout(output)
 
 
 @encoder_layer.misconception
 class InvertsTheMask(EncoderLayer):
     """Your mask is inverted on the way: in this course True means that attention is allowed."""
 
-    def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, None if mask is None else ~mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
-        return x
+    def attend(self, h, mask):
+        output = fused_attention(self.attention, h, h, h, None if mask is None else ~mask)
+        return self.dropout(output)
 
 
 @encoder_layer.misconception
 class TransposesTheMask(EncoderLayer):
     """You exchange the last two axes of the mask. Its rows are queries and its columns are keys already."""
 
-    def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, None if mask is None else mask.transpose(-2, -1))
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
-        return x
+    def attend(self, h, mask):
+        output = fused_attention(self.attention, h, h, h, None if mask is None else mask.transpose(-2, -1))
+        return self.dropout(output)
 
 
 @encoder_layer.misconception
@@ -177,19 +154,11 @@ class MasksTheFuture(EncoderLayer):
     given, and no other.
     """
 
-    def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(
-                self.attention, h, h, h, causal_mask(h.shape[1]) if mask is None else mask & causal_mask(h.shape[1])
-            )
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
-        return x
+    def attend(self, h, mask):
+        output = fused_attention(
+            self.attention, h, h, h, causal_mask(h.shape[1]) if mask is None else mask & causal_mask(h.shape[1])
+        )
+        return self.dropout(output)
 
 
 @encoder_layer.misconception
@@ -198,17 +167,9 @@ class PassesTheTupleOn(EncoderLayer):
     first.
     """
 
-    def forward(self, x, mask=None):
-        def attend(h):
-            output = self.attention(h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
-        return x
+    def attend(self, h, mask):
+        output = self.attention(h, h, h, mask)
+        return self.dropout(output)
 
 
 @encoder_layer.misconception
@@ -218,16 +179,13 @@ class ReadsRawKeysAndValues(EncoderLayer):
     """
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, x, x, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
+        x = self.residual(x, lambda h: self.attend(h, x, mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_2)
         return x
+
+    def attend(self, h, x, mask):
+        output = fused_attention(self.attention, h, x, x, mask)
+        return self.dropout(output)
 
 
 @encoder_layer.misconception
@@ -235,16 +193,13 @@ class ReadsRawValues(EncoderLayer):
     """In pre-norm mode the values come from x as it is. Query, key and value are all the normalised tensor."""
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, x, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
+        x = self.residual(x, lambda h: self.attend(h, x, mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_2)
         return x
+
+    def attend(self, h, x, mask):
+        output = fused_attention(self.attention, h, h, x, mask)
+        return self.dropout(output)
 
 
 @encoder_layer.misconception
@@ -252,16 +207,13 @@ class AsksWithRawQueries(EncoderLayer):
     """In pre-norm mode the queries come from x as it is. Query, key and value are all the normalised tensor."""
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, x, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
+        x = self.residual(x, lambda h: self.attend(h, x, mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_2)
         return x
+
+    def attend(self, h, x, mask):
+        output = fused_attention(self.attention, x, h, h, mask)
+        return self.dropout(output)
 
 
 @encoder_layer.misconception
@@ -271,15 +223,8 @@ class UsesOneNormTwice(EncoderLayer):
     """
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_1)
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_1)
         return x
 
 
@@ -290,15 +235,8 @@ class UsesTheSecondNormTwice(EncoderLayer):
     """
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_2)
-        x = self.residual(x, transform, self.norm_2)
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_2)
         return x
 
 
@@ -307,15 +245,8 @@ class SwapsTheNorms(EncoderLayer):
     """The two norms have changed places: norm_1 belongs to the attention, norm_2 to the feed-forward network."""
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_2)
-        x = self.residual(x, transform, self.norm_1)
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_1)
         return x
 
 
@@ -324,15 +255,8 @@ class TransformsFirst(EncoderLayer):
     """The feed-forward network comes first in your layer and the attention second. First look, then think."""
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, transform, self.norm_2)
-        x = self.residual(x, attend, self.norm_1)
+        x = self.residual(x, self.transform, self.norm_2)
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
         return x
 
 
@@ -341,14 +265,7 @@ class LeavesOutTheFeedForward(EncoderLayer):
     """There is one sub-layer only: the feed-forward network with its norm and residual path is missing."""
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
         return x
 
 
@@ -357,14 +274,7 @@ class LeavesOutTheAttention(EncoderLayer):
     """There is one sub-layer only: the attention with its norm and residual path is missing."""
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, transform, self.norm_2)
+        x = self.residual(x, self.transform, self.norm_2)
         return x
 
 
@@ -375,17 +285,10 @@ class FeedsTheInputToBoth(EncoderLayer):
     """
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        first = self.residual(x, attend, self.norm_1)
+        first = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
         if self.norm_first:
-            return first + transform(self.norm_2(x))
-        return self.norm_2(first + transform(x))
+            return first + self.transform(self.norm_2(x))
+        return self.norm_2(first + self.transform(x))
 
 
 @encoder_layer.misconception
@@ -393,15 +296,8 @@ class ReturnsTheWeightsToo(EncoderLayer):
     """Your layer gives a tuple. A layer gives one tensor of the shape of x, so that the next layer can take it."""
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_2)
         return x, None
 
 
@@ -410,15 +306,8 @@ class ForgetsTheSecondPath(EncoderLayer):
     """The feed-forward network's result replaces x: around the second sub-layer there is no residual path."""
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = without_path(self, x, transform, self.norm_2)
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
+        x = without_path(self, x, self.transform, self.norm_2)
         return x
 
 
@@ -427,15 +316,8 @@ class ForgetsTheFirstPath(EncoderLayer):
     """The attention's result replaces x: around the first sub-layer there is no residual path."""
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = without_path(self, x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
+        x = without_path(self, x, lambda h: self.attend(h, mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_2)
         return x
 
 
@@ -444,15 +326,8 @@ class ForgetsTheSecondNorm(EncoderLayer):
     """There is no norm around the feed-forward network: norm_2 is never used."""
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = without_norm(self, x, transform, self.norm_2)
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
+        x = without_norm(self, x, self.transform, self.norm_2)
         return x
 
 
@@ -461,15 +336,8 @@ class ForgetsTheFirstNorm(EncoderLayer):
     """There is no norm around the attention: norm_1 is never used."""
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = without_norm(self, x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
+        x = without_norm(self, x, lambda h: self.attend(h, mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_2)
         return x
 
 
@@ -477,17 +345,12 @@ class ForgetsTheFirstNorm(EncoderLayer):
 class DropsNothing(EncoderLayer):
     """Dropout never falls on what the sub-layers give. It does, on both, before they are added to x."""
 
-    def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return output
+    def attend(self, h, mask):
+        output = fused_attention(self.attention, h, h, h, mask)
+        return output
 
-        def transform(h):
-            return self.feed_forward(h)
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
-        return x
+    def transform(self, h):
+        return self.feed_forward(h)
 
 
 @encoder_layer.misconception
@@ -496,17 +359,9 @@ class DropsNothingOfTheAttention(EncoderLayer):
     before they are added.
     """
 
-    def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return output
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
-        return x
+    def attend(self, h, mask):
+        output = fused_attention(self.attention, h, h, h, mask)
+        return output
 
 
 @encoder_layer.misconception
@@ -515,17 +370,8 @@ class DropsNothingOfTheFeedForward(EncoderLayer):
     before they are added.
     """
 
-    def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.feed_forward(h)
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
-        return x
+    def transform(self, h):
+        return self.feed_forward(h)
 
 
 @encoder_layer.misconception
@@ -534,17 +380,12 @@ class DropsInEvaluationToo(EncoderLayer):
     training; F.dropout has to be told.
     """
 
-    def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return F.dropout(output, self.dropout.p)
+    def attend(self, h, mask):
+        output = fused_attention(self.attention, h, h, h, mask)
+        return F.dropout(output, self.dropout.p)
 
-        def transform(h):
-            return F.dropout(self.feed_forward(h), self.dropout.p)
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
-        return x
+    def transform(self, h):
+        return F.dropout(self.feed_forward(h), self.dropout.p)
 
 
 @encoder_layer.misconception
@@ -552,231 +393,12 @@ class LooksTwice(EncoderLayer):
     """The second sub-layer is the attention once more. The second one is the feed-forward network."""
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, attend, self.norm_2)
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_2)
         return x
 
 
-@encoder_layer.misconception
-class ForgetsThePath(EncoderLayer):
-    """There is no residual path: what a sub-layer gives replaces x. It has to be added to x."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return sublayer(norm(x))
-        return norm(sublayer(x))
-
-
-@encoder_layer.misconception
-class ForgetsThePathInPreNorm(EncoderLayer):
-    """In pre-norm mode there is no residual path: what a sub-layer gives replaces x. It has to be added to x."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return sublayer(norm(x))
-        return residual_post_norm(x, sublayer, norm)
-
-
-@encoder_layer.misconception
-class ForgetsThePathInPostNorm(EncoderLayer):
-    """In post-norm mode there is no residual path: the norm gets what the sub-layer gives, and x is lost. The norm
-    is of their sum.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return residual_pre_norm(x, sublayer, norm)
-        return norm(sublayer(x))
-
-
-@encoder_layer.misconception
-class AddsToTheNormalised(EncoderLayer):
-    """In pre-norm mode you add the update to the normalised x. The residual path carries x as it came in; the norm
-    is for the sub-layer alone.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            x = norm(x)
-            return x + sublayer(x)
-        return residual_post_norm(x, sublayer, norm)
-
-
-@encoder_layer.misconception
-class DoublesTheUpdate(EncoderLayer):
-    """What you add to the sub-layer's result is that result itself: x was overwritten before the addition, so the
-    update is doubled and the input is lost.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            x = sublayer(norm(x))
-            return x + x
-        x = sublayer(x)
-        return norm(x + x)
-
-
-@encoder_layer.misconception
-class AlwaysPostNorm(EncoderLayer):
-    """Your layer is post-norm whatever norm_first says. With norm_first=True the norm stands before the sub-layer,
-    and nothing stands on the path of x.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return norm(x + sublayer(x))
-        return residual_post_norm(x, sublayer, norm)
-
-
-@encoder_layer.misconception
-class AlwaysPreNorm(EncoderLayer):
-    """Your layer is pre-norm whatever norm_first says. With norm_first=False the norm is of the sum: norm(x +
-    sublayer(x)).
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return residual_pre_norm(x, sublayer, norm)
-        return x + sublayer(norm(x))
-
-
-@encoder_layer.misconception
-class SwapsThePlacements(EncoderLayer):
-    """Pre-norm and post-norm have changed places: norm_first=True asks for the norm before the sub-layer."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return norm(x + sublayer(x))
-        return x + sublayer(norm(x))
-
-
-@encoder_layer.misconception
-class NormalisesTheUpdateAlone(EncoderLayer):
-    """In post-norm mode you normalise only what the sub-layer gives. The norm is of the sum: x is inside it too."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return residual_pre_norm(x, sublayer, norm)
-        return x + norm(sublayer(x))
-
-
-@encoder_layer.misconception
-class NormalisesTheUpdateInPreNorm(EncoderLayer):
-    """In pre-norm mode your norm stands behind the sub-layer, on the update. It stands before it: the sub-layer
-    reads norm(x).
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return x + norm(sublayer(x))
-        return residual_post_norm(x, sublayer, norm)
-
-
-@encoder_layer.misconception
-class NormalisesTheUpdateInBoth(EncoderLayer):
-    """Your norm is on the update alone, in both modes. Post-norm normalises the sum x + update; pre-norm normalises
-    what the sub-layer reads.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return x + norm(sublayer(x))
-        return x + norm(sublayer(x))
-
-
-@encoder_layer.misconception
-class NormalisesThePathAlone(EncoderLayer):
-    """In post-norm mode you normalise x and then add the update to it. Add first; the norm is of the sum."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return residual_pre_norm(x, sublayer, norm)
-        return norm(x) + sublayer(x)
-
-
-@encoder_layer.misconception
-class NormalisesTwice(EncoderLayer):
-    """In pre-norm mode there is a norm before the sub-layer and another one on the sum. The second one belongs to
-    post-norm.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return norm(x + sublayer(norm(x)))
-        return residual_post_norm(x, sublayer, norm)
-
-
-@encoder_layer.misconception
-class NormalisesTwiceInPostNorm(EncoderLayer):
-    """In post-norm mode there is a norm on the sum, and another one before the sub-layer. The second one belongs to
-    pre-norm.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return residual_pre_norm(x, sublayer, norm)
-        return norm(x + sublayer(norm(x)))
-
-
-@encoder_layer.misconception
-class NormalisesNothing(EncoderLayer):
-    """The norms are never used: x + sublayer(x), and that is all."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return x + sublayer(x)
-        return x + sublayer(x)
-
-
-@encoder_layer.misconception
-class NormalisesNothingInPreNorm(EncoderLayer):
-    """In pre-norm mode the norms are never used: the sub-layer has to read norm(x), not x."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return x + sublayer(x)
-        return residual_post_norm(x, sublayer, norm)
-
-
-@encoder_layer.misconception
-class NormalisesNothingInPostNorm(EncoderLayer):
-    """In post-norm mode the norms are never used: the sum x + sublayer(x) has to be normalised."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return residual_pre_norm(x, sublayer, norm)
-        return x + sublayer(x)
-
-
-@encoder_layer.misconception
-class HandsOverTheSum(EncoderLayer):
-    """You hand x + norm(x) to the sub-layer: the addition stands inside of the call. x is added to what the sub-
-    layer gives, outside.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return sublayer(x + norm(x))
-        return residual_post_norm(x, sublayer, norm)
-
-
-@encoder_layer.misconception
-class CutsThePath(EncoderLayer):
-    """The numbers are right, but no gradient comes back along the residual path: x was detached there. That path is
-    what lets deep stacks learn.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return x.detach() + sublayer(norm(x))
-        return norm(x.detach() + sublayer(x))
+add_residual_mistakes(encoder_layer)
 
 
 @encoder_layer.misconception
@@ -786,18 +408,11 @@ class AddsTheInputAgain(EncoderLayer):
     """
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
         first = x
-        x = self.residual(x, attend, self.norm_1)
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
         if self.norm_first:
-            return first + transform(self.norm_2(x))
-        return self.norm_2(first + transform(x))
+            return first + self.transform(self.norm_2(x))
+        return self.norm_2(first + self.transform(x))
 
 
 @encoder_layer.misconception
@@ -805,26 +420,29 @@ class DropsTheSum(EncoderLayer):
     """Dropout falls on the sum: x itself loses features. It falls on the update, before that is added to x."""
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return output
-
-        def transform(h):
-            return self.feed_forward(h)
-
-        x = self.dropout(self.residual(x, attend, self.norm_1))
-        x = self.dropout(self.residual(x, transform, self.norm_2))
+        x = self.dropout(self.residual(x, lambda h: self.attend(h, mask), self.norm_1))
+        x = self.dropout(self.residual(x, self.transform, self.norm_2))
         return x
+
+    def attend(self, h, mask):
+        output = fused_attention(self.attention, h, h, h, mask)
+        return output
+
+    def transform(self, h):
+        return self.feed_forward(h)
+
+
+# The next four use torch's attention. They call the `__init__` of `nn.Module`: the reference's would make ours too.
 
 
 @encoder_layer.misconception
-class ForgetsBatchFirst(nn.Module):
+class ForgetsBatchFirst(EncoderLayer):
     """nn.MultiheadAttention takes the first axis for time unless it is built with batch_first=True: your sentences
     look at each other instead of at their own words.
     """
 
     def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=True):
-        super().__init__()
+        nn.Module.__init__(self)
         self.attention = nn.MultiheadAttention(d_model, num_heads)
         self.feed_forward = FeedForward(d_model, d_ff, dropout)
         self.norm_1 = LayerNorm(d_model)
@@ -832,33 +450,20 @@ class ForgetsBatchFirst(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.norm_first = norm_first
 
-    def forward(self, x, mask=None):
-        def attend(h):
-            output, _ = self.attention(h, h, h, attn_mask=None if mask is None else ~mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
-        return x
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return residual_pre_norm(x, sublayer, norm)
-        return residual_post_norm(x, sublayer, norm)
+    def attend(self, h, mask):
+        output, _ = self.attention(h, h, h, attn_mask=None if mask is None else ~mask)
+        return self.dropout(output)
 
 
 @encoder_layer.misconception
-class ForgetsBatchFirstAndMisplacesTheMask(nn.Module):
+class ForgetsBatchFirstAndMisplacesTheMask(EncoderLayer):
     """nn.MultiheadAttention takes the first axis for time unless it is built with batch_first=True, so your
     sentences look at each other; and its fourth argument is key_padding_mask, (batch, key) with True on what is
     hidden, not our mask.
     """
 
     def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=True):
-        super().__init__()
+        nn.Module.__init__(self)
         self.attention = nn.MultiheadAttention(d_model, num_heads)
         self.feed_forward = FeedForward(d_model, d_ff, dropout)
         self.norm_1 = LayerNorm(d_model)
@@ -866,32 +471,19 @@ class ForgetsBatchFirstAndMisplacesTheMask(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.norm_first = norm_first
 
-    def forward(self, x, mask=None):
-        def attend(h):
-            output, _ = self.attention(h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
-        return x
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return residual_pre_norm(x, sublayer, norm)
-        return residual_post_norm(x, sublayer, norm)
+    def attend(self, h, mask):
+        output, _ = self.attention(h, h, h, mask)
+        return self.dropout(output)
 
 
 @encoder_layer.misconception
-class MisplacesTheMask(nn.Module):
+class MisplacesTheMask(EncoderLayer):
     """The fourth argument of nn.MultiheadAttention is key_padding_mask: (batch, key), True on what is hidden. A
     mask of pairs goes in as attn_mask, with True and False exchanged.
     """
 
     def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=True):
-        super().__init__()
+        nn.Module.__init__(self)
         self.attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
         self.feed_forward = FeedForward(d_model, d_ff, dropout)
         self.norm_1 = LayerNorm(d_model)
@@ -899,30 +491,17 @@ class MisplacesTheMask(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.norm_first = norm_first
 
-    def forward(self, x, mask=None):
-        def attend(h):
-            output, _ = self.attention(h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
-        return x
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return residual_pre_norm(x, sublayer, norm)
-        return residual_post_norm(x, sublayer, norm)
+    def attend(self, h, mask):
+        output, _ = self.attention(h, h, h, mask)
+        return self.dropout(output)
 
 
 @encoder_layer.misconception
-class GivesTorchTheMaskUninverted(nn.Module):
+class GivesTorchTheMaskUninverted(EncoderLayer):
     """nn.MultiheadAttention hides where its mask is True; ours allows there. Exchange True and False on the way in."""
 
     def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=True):
-        super().__init__()
+        nn.Module.__init__(self)
         self.attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
         self.feed_forward = FeedForward(d_model, d_ff, dropout)
         self.norm_1 = LayerNorm(d_model)
@@ -930,25 +509,10 @@ class GivesTorchTheMaskUninverted(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.norm_first = norm_first
 
-    def forward(self, x, mask=None):
-        def attend(h):
-            pairs = (
-                None if mask is None else mask.expand(-1, h.shape[1], -1).repeat_interleave(self.attention.num_heads, 0)
-            )
-            output, _ = self.attention(h, h, h, attn_mask=pairs)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
-        return x
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return residual_pre_norm(x, sublayer, norm)
-        return residual_post_norm(x, sublayer, norm)
+    def attend(self, h, mask):
+        pairs = None if mask is None else mask.expand(-1, h.shape[1], -1).repeat_interleave(self.attention.num_heads, 0)
+        output, _ = self.attention(h, h, h, attn_mask=pairs)
+        return self.dropout(output)
 
 
 @encoder_layer.misconception
@@ -958,15 +522,8 @@ class AddsToTheNormalisedInTheFirst(EncoderLayer):
     """
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = onto_the_normalised(self, x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
+        x = onto_the_normalised(self, x, lambda h: self.attend(h, mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_2)
         return x
 
 
@@ -977,15 +534,8 @@ class AddsToTheNormalisedInTheSecond(EncoderLayer):
     """
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = onto_the_normalised(self, x, transform, self.norm_2)
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
+        x = onto_the_normalised(self, x, self.transform, self.norm_2)
         return x
 
 
@@ -994,16 +544,9 @@ class AddsTheInputAtTheEnd(EncoderLayer):
     """You add the layer's input once more at the end. Both residual paths have carried it there already."""
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
         first = x
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_2)
         return x + first
 
 
@@ -1014,15 +557,8 @@ class NormalisesTheResultToo(EncoderLayer):
     """
 
     def forward(self, x, mask=None):
-        def attend(h):
-            output = fused_attention(self.attention, h, h, h, mask)
-            return self.dropout(output)
-
-        def transform(h):
-            return self.dropout(self.feed_forward(h))
-
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_2)
         return self.norm_2(x) if self.norm_first else x
 
 
@@ -1053,16 +589,25 @@ class AddsInPlace(EncoderLayer):
 class TakesTheWeights(EncoderLayer):
     """You take the second thing that the attention gives, its weights. The layer needs the first, the output."""
 
+    def attend(self, h, mask):
+        _, output = self.attention(h, h, h, mask)
+        return self.dropout(output)
+
+
+@encoder_layer.alternative
+class WithInnerFunctions(EncoderLayer):
     def forward(self, x, mask=None):
+        residual = residual_pre_norm if self.norm_first else residual_post_norm
+
         def attend(h):
-            _, output = self.attention(h, h, h, mask)
+            output, _ = self.attention(h, h, h, mask)
             return self.dropout(output)
 
         def transform(h):
             return self.dropout(self.feed_forward(h))
 
-        x = self.residual(x, attend, self.norm_1)
-        x = self.residual(x, transform, self.norm_2)
+        x = residual(x, attend, self.norm_1)
+        x = residual(x, transform, self.norm_2)
         return x
 
 

@@ -20,6 +20,7 @@ from course_lib.checking.inputs import normal, random_mask
 from course_lib.checking.parts import Sizes, placements, random_numbers
 from course_lib.checking.subject import Event
 from course_lib.masks import causal_mask
+from course_lib.sublayers import residual_post_norm, residual_pre_norm
 
 BUILDING = ("d_model", "num_heads", "d_ff", "num_layers", "dropout", "norm_first")
 
@@ -319,3 +320,237 @@ def mask_of_both(x, memory, memory_mask):
 def hidden_pairs(mask, rows, heads):
     """Our mask as nn.MultiheadAttention wants it: True where hidden, one for each sentence and head."""
     return None if mask is None else ~mask.expand(-1, rows, -1).repeat_interleave(heads, dim=0)
+
+
+# --- wrong residual paths, the same in both kinds of layer -----------------------------------------------
+
+RESIDUAL_MISTAKES: list = []
+
+
+def residual_mistake(wrong):
+    """Decorator: a misconception of every layer that has a method `residual`."""
+    RESIDUAL_MISTAKES.append(wrong)
+    return wrong
+
+
+def add_residual_mistakes(exercise):
+    """Make them misconceptions of this exercise: each becomes a class that derives from the exercise's reference."""
+    for wrong in RESIDUAL_MISTAKES:
+        # With the module's name in it, so that its source is found here, where it is written.
+        members = {name: getattr(wrong, name) for name in ("__module__", "__doc__", "residual")}
+        exercise.misconception(type(wrong.__name__, (exercise.reference,), members))
+
+
+@residual_mistake
+class ForgetsThePath:
+    """There is no residual path: what a sub-layer gives replaces x. It has to be added to x."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return sublayer(norm(x))
+        return norm(sublayer(x))
+
+
+@residual_mistake
+class ForgetsThePathInPreNorm:
+    """In pre-norm mode there is no residual path: what a sub-layer gives replaces x. It has to be added to x."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return sublayer(norm(x))
+        return residual_post_norm(x, sublayer, norm)
+
+
+@residual_mistake
+class ForgetsThePathInPostNorm:
+    """In post-norm mode there is no residual path: the norm gets what the sub-layer gives, and x is lost. The norm
+    is of their sum.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return residual_pre_norm(x, sublayer, norm)
+        return norm(sublayer(x))
+
+
+@residual_mistake
+class AddsToTheNormalised:
+    """In pre-norm mode you add the update to the normalised x. The residual path carries x as it came in; the norm
+    is for the sub-layer alone.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            x = norm(x)
+            return x + sublayer(x)
+        return residual_post_norm(x, sublayer, norm)
+
+
+@residual_mistake
+class DoublesTheUpdate:
+    """What you add to the sub-layer's result is that result itself: x was overwritten before the addition, so the
+    update is doubled and the input is lost.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            x = sublayer(norm(x))
+            return x + x
+        x = sublayer(x)
+        return norm(x + x)
+
+
+@residual_mistake
+class AlwaysPostNorm:
+    """Your layer is post-norm whatever norm_first says. With norm_first=True the norm stands before the sub-layer,
+    and nothing stands on the path of x.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return norm(x + sublayer(x))
+        return residual_post_norm(x, sublayer, norm)
+
+
+@residual_mistake
+class AlwaysPreNorm:
+    """Your layer is pre-norm whatever norm_first says. With norm_first=False the norm is of the sum: norm(x +
+    sublayer(x)).
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return residual_pre_norm(x, sublayer, norm)
+        return x + sublayer(norm(x))
+
+
+@residual_mistake
+class SwapsThePlacements:
+    """Pre-norm and post-norm have changed places: norm_first=True asks for the norm before the sub-layer."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return norm(x + sublayer(x))
+        return x + sublayer(norm(x))
+
+
+@residual_mistake
+class NormalisesTheUpdateAlone:
+    """In post-norm mode you normalise only what the sub-layer gives. The norm is of the sum: x is inside it too."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return residual_pre_norm(x, sublayer, norm)
+        return x + norm(sublayer(x))
+
+
+@residual_mistake
+class NormalisesTheUpdateInPreNorm:
+    """In pre-norm mode your norm stands behind the sub-layer, on the update. It stands before it: the sub-layer
+    reads norm(x).
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return x + norm(sublayer(x))
+        return residual_post_norm(x, sublayer, norm)
+
+
+@residual_mistake
+class NormalisesTheUpdateInBoth:
+    """Your norm is on the update alone, in both modes. Post-norm normalises the sum x + update; pre-norm normalises
+    what the sub-layer reads.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return x + norm(sublayer(x))
+        return x + norm(sublayer(x))
+
+
+@residual_mistake
+class NormalisesThePathAlone:
+    """In post-norm mode you normalise x and then add the update to it. Add first; the norm is of the sum."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return residual_pre_norm(x, sublayer, norm)
+        return norm(x) + sublayer(x)
+
+
+@residual_mistake
+class NormalisesTwice:
+    """In pre-norm mode there is a norm before the sub-layer and another one on the sum. The second one belongs to
+    post-norm.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return norm(x + sublayer(norm(x)))
+        return residual_post_norm(x, sublayer, norm)
+
+
+@residual_mistake
+class NormalisesTwiceInPostNorm:
+    """In post-norm mode there is a norm on the sum, and another one before the sub-layer. The second one belongs to
+    pre-norm.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return residual_pre_norm(x, sublayer, norm)
+        return norm(x + sublayer(norm(x)))
+
+
+@residual_mistake
+class NormalisesNothing:
+    """The norms are never used: x + sublayer(x), and that is all."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return x + sublayer(x)
+        return x + sublayer(x)
+
+
+@residual_mistake
+class NormalisesNothingInPreNorm:
+    """In pre-norm mode the norms are never used: the sub-layer has to read norm(x), not x."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return x + sublayer(x)
+        return residual_post_norm(x, sublayer, norm)
+
+
+@residual_mistake
+class NormalisesNothingInPostNorm:
+    """In post-norm mode the norms are never used: the sum x + sublayer(x) has to be normalised."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return residual_pre_norm(x, sublayer, norm)
+        return x + sublayer(x)
+
+
+@residual_mistake
+class HandsOverTheSum:
+    """You hand x + norm(x) to the sub-layer: the addition stands inside of the call. x is added to what the sub-
+    layer gives, outside.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return sublayer(x + norm(x))
+        return residual_post_norm(x, sublayer, norm)
+
+
+@residual_mistake
+class CutsThePath:
+    """The numbers are right, but no gradient comes back along the residual path: x was detached there. That path is
+    what lets deep stacks learn.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return x.detach() + sublayer(norm(x))
+        return norm(x.detach() + sublayer(x))
