@@ -12,7 +12,6 @@ import base64
 import difflib
 import functools
 import hashlib
-import inspect
 import itertools
 import json
 import re
@@ -36,7 +35,7 @@ from autograder.similar import Known, Pair, plain_code, similar_pairs
 from autograder.verdict import ExerciseVerdict, Verdict, verdicts
 from course_lib.checking.diagnosis import sentence_of
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.merge import tokens_of
+from course_lib.checking.merge import completed, tokens_of
 from course_lib.exercises import all_exercises
 
 OUTCOMES = ("right", "partly", "wrong", "raised", "not attempted", "not run")
@@ -485,7 +484,7 @@ def known_answers(name: str, stub: str) -> Known:
     if exercise is None:
         return Known((), stub)
     programs = (exercise.reference, *exercise.alternatives, *exercise.misconceptions)
-    return Known([inspect.getsource(program) for program in programs], stub)
+    return Known([ast.unparse(completed(program, exercise.reference)) for program in programs], stub)
 
 
 # --- words ----------------------------------------------------------------------------------------------

@@ -221,9 +221,9 @@ def chosen_names(tree: ast.AST) -> set[str]:
 
 
 def without_lines(text: str, stub: str) -> str:
-    """The text without the lines that the stub has too."""
+    """The text without the lines that the stub has too, and without indentation: what is left of it fits no more."""
     given = {line.strip() for line in stub.splitlines()}
-    return "\n".join(line for line in text.splitlines() if line.strip() not in given)
+    return "\n".join(line.strip() for line in text.splitlines() if line.strip() not in given)
 
 
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

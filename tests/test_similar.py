@@ -113,6 +113,12 @@ def test_chosen_names_are_exchangeable_and_others_are_not():
     assert tokens("a: int = 1") == tokens("b = 1")
 
 
+def test_a_method_behind_that_of_the_stub_is_read_too():
+    start = "class Layer:\n    def forward(self, x):\n        "
+    text = start + "return self.helped(x)\n\n    def helped(self, x):\n        return x + 17\n"
+    assert "17" in normalised(text, start + "raise NotImplementedError\n")
+
+
 def test_broken_code_is_compared_by_its_tokens():
     broken = OWN_IDEA.replace("if len(sequence) > width:", "if len(sequence) > width")
     assert parsed(broken) is None
