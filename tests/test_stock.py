@@ -30,11 +30,10 @@ pytestmark = [
 # - lost metadata are zero points there, and matched by content here;
 # - an import of the reference gets full points there, and none here;
 # - an answer that never ends costs nbgrader its time-out for each of its checks; the endless cell shows the same.
+# `python -m benchmarks grading` compares more of them.
 COMPARED = {
-    "other_ways",
     "three_mistakes",
     "blank",
-    "half_blank",
     "syntax_error",
     "raises_when_called",
     "endless_in_a_cell",
