@@ -41,16 +41,3 @@ def build_wheel(source: Path, folder: Path) -> Path:
 def wheel(source_copy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The course, built."""
     return build_wheel(source_copy, tmp_path_factory.mktemp("wheel"))
-
-
-# The longest of those that have to run one after another in one process. They begin first, or all others wait for them.
-LONGEST = ("stock", "attacks", "08_training", "05_sublayers", "03_positions", "grade")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def rank(item: pytest.Item) -> int:
-        marker = item.get_closest_marker("xdist_group")
-        group = marker.args[0] if marker else ""
-        return LONGEST.index(group) if group in LONGEST else len(LONGEST)
-
-    items.sort(key=rank)  # stable: all others stay as they are
