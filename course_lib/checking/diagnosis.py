@@ -26,7 +26,7 @@ Pair = tuple[Program, Program]
 # A check should not take longer than half a second. To ask a module takes longer than to ask a function, and where
 # there are more misconceptions, more of the time goes into these.
 MOST_PAIRS = 1000
-LEAST_PAIRS_OF_CLASSES, PROGRAMS_OF_CLASSES = 40, 1500
+LEAST_PAIRS_OF_CLASSES, PROGRAMS_OF_CLASSES = 30, 1400
 ENOUGH_CASES = 2  # to see which pairs are likely
 
 
