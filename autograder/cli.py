@@ -55,12 +55,15 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m autograder",
         description="Grades a class: fast, behind walls, every mistake named. Beneath it lies an nbgrader course.",
     )
-    top.add_argument("--course", type=Path, default=HERE, metavar="FOLDER", help="(default: autograder/)")
-    top.add_argument("--db", default="", metavar="URL", help="of the gradebook (default: gradebook.db in the folder)")
+    top.set_defaults(course=HERE, db="")
+    where = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    for said in (top, where):  # before the command or behind it
+        said.add_argument("--course", type=Path, metavar="FOLDER", help="the course folder (default: autograder/)")
+        said.add_argument("--db", metavar="URL", help="of the gradebook (default: gradebook.db in the folder)")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[argparse.Namespace], int], says: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=says, description=says)
+        made = commands.add_parser(name, help=says, description=says, parents=[where])
         made.set_defaults(run=run)
         return made
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import classroom
 import nbformat
@@ -20,8 +21,9 @@ from grading import STEM, Here, autograder, comments, grades, hand_in, solved
 from nbgrader.plugins import BasePlugin
 from nbgrader.utils import determine_grade
 
-from autograder import book, work
+from autograder import book, build, work
 from autograder import grade as grade_module
+from autograder.cli import parser
 from autograder.course import Course, CourseError
 from autograder.grade import Change, LocalWorkers, grade, last_verdict
 from autograder.release import release
@@ -479,6 +481,17 @@ def run(monkeypatch, capsys, *arguments):
     code = cli.main([str(argument) for argument in arguments])
     printed = capsys.readouterr()
     return code, printed.out, printed.err
+
+
+@pytest.mark.parametrize("said", ["--course here --db there grade", "grade --db there --course here"])
+def test_folder_and_gradebook_may_be_said_before_the_command_or_behind_it(said):
+    options = parser().parse_args(said.split())
+    assert (options.course, options.db) == (Path("here"), "there")
+
+
+def test_without_a_word_it_is_the_course_of_this_project():
+    options = parser().parse_args(["grade"])
+    assert (options.course, options.db) == (build.COURSE, "")
 
 
 COMMANDS = ("release", "collect", "grade", "judge", "feedback", "report", "export", "doctor", "sample")
