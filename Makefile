@@ -29,7 +29,7 @@ lab: $(LAB)  ## open the course in JupyterLab
 		--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(LAB_ARGS)
 
 test: lint  ## check style and types, run every test
-	$(PY) -m pytest -n 3 --dist loadgroup $(PYTEST_ARGS)
+	$(PY) -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 lint: $(TEST)  ## check style and types
 	$(PY) -m ruff check .

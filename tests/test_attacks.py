@@ -24,7 +24,7 @@ from autograder.inside.walls import LIMITS as LIMITS_WALL
 from autograder.judge import Patience
 from autograder.work import Result, Task
 
-PATIENCE = Patience(cell=4.0, demonstration=60.0)
+PATIENCE = Patience(cell=2.5, demonstration=60.0)
 LIMITS = Limits(memory=768 * MEGABYTE, cpu_seconds=30)
 
 together = pytest.mark.xdist_group("attacks")
