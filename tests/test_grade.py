@@ -610,3 +610,19 @@ def test_ctrl_c_saves_what_is_done_and_the_same_command_goes_on(course):
     assert (done.returncode, done.stderr.count("Traceback")) == (0, 0)
     assert "02_masks: 1 graded, 1 unchanged" in done.stdout
     assert grades(course, "zoe") == grades(course, "ada")
+
+
+def test_the_sample_class_goes_from_release_to_report(tmp_path):
+    course = Course(tmp_path / "class")
+    done = autograder(course, "sample")
+    assert done.returncode == 0, done.stderr
+    assert "22 graded, 2 zeroed" in done.stdout
+    assert len(course.released()) == len(build.stems())
+    students = course.students("02_masks")
+    assert len(students) == 24
+    assert all(course.verdict("02_masks", student).exists() for student in students)
+    assert all(course.feedback("02_masks", student).exists() for student in students)
+    assert (course.root / "report.html").exists()
+    assert {path.name for path in (course.root / "export").iterdir()} == {
+        *("grades.csv", "exercises.csv", "misconceptions.csv")
+    }
