@@ -32,10 +32,9 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 from nbgrader.apps import NbGraderAPI
-from traitlets.config import Config, PyFileConfigLoader
 
 from autograder.bootstrap import badge_markdown, bootstrap_source, course_settings
-from autograder.course import put_own_commands_on_path
+from autograder.course import Course, put_own_commands_on_path
 from autograder.hidden import all_hidden
 from course_lib.exercises import all_exercises
 
@@ -225,20 +224,12 @@ def give_ids(cells: list[NotebookNode]) -> None:
 # --- from solution notebook to student notebook ---------------------------------------------------------
 
 
-def nbgrader_config() -> Config:
-    """The course's own configuration of nbgrader."""
-    return PyFileConfigLoader("nbgrader_config.py", path=str(COURSE)).load_config()
-
-
 def release(solutions: dict[str, str]) -> dict[str, str]:
     """The students' notebooks, made from the solution notebooks by nbgrader's generate step in a scratch course."""
     released = {}
     put_own_commands_on_path()
     with tempfile.TemporaryDirectory() as scratch:
-        config = nbgrader_config()
-        config.CourseDirectory.root = scratch
-        config.CourseDirectory.db_url = f"sqlite:///{scratch}/gradebook.db"
-        api = NbGraderAPI(config=config)
+        api = NbGraderAPI(config=Course(Path(scratch)).config())
         for stem, text in solutions.items():
             folder = Path(scratch, "source", stem)
             folder.mkdir(parents=True)

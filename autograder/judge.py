@@ -74,7 +74,7 @@ class Trial:
         self.by_student = rebuilt.students
         self.judged = Judged(rebuilt.notebook, notes=list(rebuilt.notes))
         self.to_run = self.cells_to_run(everything)
-        self.skipped_all = not everything
+        self.some_were_skipped = not everything
         self.lacks_a_name = False
         self.fatal: set[int] = set()  # cells and checks that ended their runner: not run again
         self.last_error: dict[str, str] = {}  # of the answer cell of an exercise
@@ -135,7 +135,7 @@ class Trial:
 
     def close_runner(self) -> None:
         if self.runner is not None:
-            self.runner.end()
+            self.runner.bury()
             self.judged.peak_bytes = max(self.judged.peak_bytes, self.runner.peak_bytes)
 
     def patience_for(self, i: int) -> float:
@@ -168,7 +168,7 @@ class Trial:
 
     def note_missing_name(self, kind: str) -> None:
         """A name that is missing may come from a demonstration that was not run."""
-        self.lacks_a_name |= kind == "NameError" and self.skipped_all
+        self.lacks_a_name |= kind == "NameError" and self.some_were_skipped
 
     # --- exercises ---
 

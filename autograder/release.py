@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from nbgrader.apps import NbGraderAPI
@@ -14,7 +14,7 @@ from autograder.course import HERE, Course, CourseError, put_own_commands_on_pat
 CONFIG = HERE / "nbgrader_config.py"
 
 
-def release(course: Course, assignments: Sequence[str], progress: Callable[[str], None] = lambda _: None) -> list[Path]:
+def release(course: Course, assignments: Sequence[str]) -> list[Path]:
     """Write the sources and generate the releases of these assignments."""
     from autograder.build import as_text, solution_notebook, stems
 
@@ -29,7 +29,6 @@ def release(course: Course, assignments: Sequence[str], progress: Callable[[str]
     with quiet_nbgrader():
         api = NbGraderAPI(config=course.config())
         for assignment in assignments:
-            progress(assignment)
             source = course.source(assignment)
             source.parent.mkdir(parents=True, exist_ok=True)
             source.write_text(as_text(solution_notebook(assignment)), encoding="utf-8")

@@ -29,11 +29,7 @@ class RunnerError(BaseException):
 
 
 class TimeIsUp(RunnerError):
-    """Student code did not finish in time. The runner may still be of use (`alive`)."""
-
-    def __init__(self, message: str, alive: bool):
-        super().__init__(message)
-        self.alive = alive
+    """Student code did not finish in time. The runner may still be of use."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +59,6 @@ class Runner:
             self.bury()
             raise WarmError(f"The walls could not be raised: the runner {self.how_it_ended}.") from None
 
-    def __enter__(self) -> Runner:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
-
     def request(self, seconds: float, do: str, *, limit: float = 0.0, **details: Any) -> dict[str, Any]:
         """The reply to a request within `seconds`, the rest of a limit. Raises TimeIsUp or RunnerError."""
         if not self.alive:
@@ -78,7 +68,7 @@ class Runner:
             reply = self.channel.receive(seconds)
         except Late:
             self.stop_what_it_does()
-            raise TimeIsUp(f"It did not finish within {limit or seconds:g} seconds.", self.alive) from None
+            raise TimeIsUp(f"It did not finish within {limit or seconds:g} seconds.") from None
         except WireError:
             self.bury()
             raise RunnerError(f"The student's process {self.how_it_ended}.") from None
@@ -116,10 +106,6 @@ class Runner:
                 self.peak_bytes = int(news["peak"])
                 self.how_it_ended = "was stopped" if was_killed else describe_status(int(news["status"]))
                 return
-
-    def end(self) -> None:
-        """Hang up: the runner ends by itself."""
-        self.bury()
 
     def run(self, source: str, seconds: float) -> CellOutput:
         """Execute a cell."""

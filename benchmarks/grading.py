@@ -29,7 +29,7 @@ from autograder.release import release
 from autograder.sample import crowd
 from autograder.verdict import Verdict, verdicts
 from autograder.warm import processors
-from benchmarks.commands import ROOT, CommandFailed, Run, environment, grader
+from benchmarks.commands import ROOT, CommandFailed, Run, environment, grader, plain_nbgrader_config
 from benchmarks.commands import run as run_command
 from benchmarks.tables import Row, at_least, at_most
 
@@ -150,9 +150,7 @@ def by_this_grader(course: Course, count: int) -> Graded:
 
 def by_nbgrader(course: Course, count: int) -> Graded:
     """nbgrader's own autograde, which executes each notebook in a kernel."""
-    config = (ROOT / "autograder" / "nbgrader_config.py").read_text(encoding="utf-8")
-    plain = 'c.Autograde.pop("autograde_preprocessors")  # as nbgrader does it\n'
-    (course.root / "nbgrader_config.py").write_text(config + plain, encoding="utf-8")
+    (course.root / "nbgrader_config.py").write_text(plain_nbgrader_config(), encoding="utf-8")
     return Graded(course, run_command([sys.executable, "-m", "nbgrader", "autograde", ASSIGNMENT], course.root), count)
 
 

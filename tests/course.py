@@ -12,6 +12,7 @@ from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
 from autograder import build
+from benchmarks.commands import plain_nbgrader_config
 
 
 class Course:
@@ -19,9 +20,7 @@ class Course:
 
     def __init__(self, root: Path):
         self.root = root
-        config = (build.COURSE / "nbgrader_config.py").read_text(encoding="utf-8")
-        plain = 'c.Autograde.pop("autograde_preprocessors")  # as nbgrader does it\n'
-        (root / "nbgrader_config.py").write_text(config + plain, encoding="utf-8")
+        (root / "nbgrader_config.py").write_text(plain_nbgrader_config(), encoding="utf-8")
 
     def nbgrader(self, *arguments: str, folder: Path | None = None) -> str:
         done = subprocess.run(

@@ -92,7 +92,7 @@ def only(collected: Collected) -> Placed:
         (["ada/02_masks.ipynb", "ben/02_masks.ipynb"], ["ada", "ben"]),
         (["ada/02_masks.ipynb"], ["ada"]),
         (["class/ada/02_masks.ipynb", "class/ben/02_masks.ipynb", "class/readme.txt"], ["ada", "ben"]),
-        (["ada/02_masks.ipynb", "ben/work/02_masks.ipynb"], ["ada", "ben"]),
+        (["ada/02_masks.ipynb", "ben/mine/02_masks.ipynb"], ["ada", "ben"]),
         (["ada/Copy of 02_masks.ipynb", "ben/Kopie von 02_masks.ipynb"], ["ada", "ben"]),
         (["ada/02_masks (2).ipynb", "ben/02_masks_final.ipynb"], ["ada", "ben"]),
         (["ada/02_masks_final.ipynb"], ["ada"]),
