@@ -14,7 +14,7 @@ import sysconfig
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -175,10 +175,22 @@ class OperatorWatch(TorchFunctionMode):
 
 def run(function: Any, args: Sequence[Any], copy: bool = True) -> tuple[Any, tuple[int, ...]]:
     """The result of calling the student's function with copies of `args`, and the positions of those it changed."""
+    dtype = dtype_of([*args, function])
+    try:
+        return run_once(function, args, copy, dtype)
+    except StudentError as error:
+        if dtype in (None, torch.get_default_dtype()) or "dtype" not in error.message.replace("scalar type", "dtype"):
+            raise
+        with contextlib.suppress(StudentError):  # code that turns its inputs into float32 itself
+            return run_once(function, args, copy, None)
+        raise
+
+
+def run_once(function: Any, args: Sequence[Any], copy: bool, dtype: torch.dtype | None) -> tuple[Any, tuple[int, ...]]:
     copies = [copy_of(argument) for argument in args] if copy else list(args)
     before = [copy_of(argument) for argument in copies]
     try:
-        with quiet_and_seeded():
+        with quiet_and_seeded(), default_dtype(dtype):
             result = function(*copies)
     except (Exception, SystemExit) as error:
         # The stub raises it without a message; torch's own (an operator that does not exist) carry one.
@@ -204,6 +216,35 @@ def quiet_and_seeded() -> Iterator[None]:
         warnings.simplefilter("ignore")
         torch.default_generator.manual_seed(0)  # torch.manual_seed would cost more than the call it seeds
         yield
+
+
+@contextlib.contextmanager
+def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
+    """Tensors that the student's code makes without naming a dtype are as precise as its inputs.
+
+    Checks compute in float64, and nobody who writes `torch.zeros(n, m)` should have to know.
+    """
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype or before)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def dtype_of(value: Any) -> torch.dtype | None:
+    """The dtype of the first tensor with floating point numbers, if there is one."""
+    if isinstance(value, Tensor):
+        return value.dtype if value.is_floating_point() else None
+    if isinstance(value, nn.Module):
+        return dtype_of(list(value.parameters()))
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, tuple | list):
+        return next((dtype for item in value if (dtype := dtype_of(item)) is not None), None)
+    if is_dataclass(value) and not isinstance(value, type):
+        return dtype_of([getattr(value, field.name) for field in fields(value)])
+    return None
 
 
 def copy_of(value: Any) -> Any:

@@ -60,7 +60,7 @@ def diagnose(exercise: Exercise, subject: Subject, cases: Sequence[Case]) -> Dia
         if agrees(program):
             return Diagnosis(
                 id=f"{first.__name__} + {second.__name__}",
-                sentence=f"{sentence_of(first)} And: {sentence_of(second)}",
+                sentence=f"{deed_of(first)} And: {deed_of(second)}",
             )
     return None
 
@@ -160,5 +160,13 @@ def answers(subject: Subject, prop: Property, case: Case) -> list[Event]:
 
 
 def sentence_of(mistake: Program) -> str:
-    """A misconception's sentence for the student: its docstring, on one line."""
+    """A misconception's sentences for the student: its docstring, on one line."""
     return " ".join(inspect.cleandoc(mistake.__doc__ or "").split())
+
+
+def deed_of(mistake: Program) -> str:
+    """What was done, without what comes of it: the docstring's first paragraph.
+
+    The consequences in the paragraphs behind it are those of this mistake alone; a second mistake may undo them.
+    """
+    return " ".join(inspect.cleandoc(mistake.__doc__ or "").partition("\n\n")[0].split())

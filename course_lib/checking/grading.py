@@ -53,28 +53,35 @@ def graded(exercise: Exercise, subject: Subject, cases: Sequence[Case]) -> Repor
     """The report on these cases."""
     results: list[CheckResult] = []
     outcome: Outcome = "right"
+    changed_inputs: set[str] = set()
     for position, prop in enumerate(exercise.properties):
         if outcome != "right":
             results.append(CheckResult(prop.name, None, "not reached", 0.0, prop.points))
             continue
         is_last = position == len(exercise.properties) - 1
-        result, outcome = run_property(exercise, position, subject, cases, is_last)
+        result, outcome = run_property(exercise, position, subject, cases, changed_inputs, is_last)
         results.append(result)
     diagnosis = diagnose(exercise, subject, cases) if outcome in ("wrong", "raised") else None
     return Report(exercise.name, outcome, tuple(results), diagnosis, num_hints=len(exercise.hints))
 
 
 def run_property(
-    exercise: Exercise, position: int, subject: Subject, cases: Sequence[Case], is_last: bool
+    exercise: Exercise,
+    position: int,
+    subject: Subject,
+    cases: Sequence[Case],
+    changed_inputs: set[str],
+    is_last: bool,
 ) -> tuple[CheckResult, Outcome]:
-    """One property on all cases. The last one also answers for what the object did to its inputs."""
+    """One property on all cases. The last one also answers for what the object did to its inputs under any of them."""
     prop = exercise.properties[position]
     for case in cases:
         asked = subject.fresh()
         where = f"On the input {describe_case(case)}: " if case else ""
         try:
             prop.holds(asked, case)
-            if is_last and asked.changed_inputs:
+            changed_inputs |= asked.changed_inputs
+            if is_last and changed_inputs:
                 raise Failure(
                     "Your code changed one of its inputs in place; the caller still needs it. Work on a new tensor: "
                     "use x * 2 instead of x.mul_(2), masked_fill instead of masked_fill_."
