@@ -8,6 +8,7 @@
 `rebuild`     a submission, rebuilt from the instructor's cells and the student's text
 `inside`      what runs behind the walls, beside student code
 `warm`        the process that runners are forked from; `runners` asks them
+`sight`       what student code must not see, and the proof that it does not
 `references`  what of course_lib a runner may see; `needed` which demonstrations it has to run
 `judge`       drives a runner through a submission; `verdict` is what comes out
 `work`        the judging of one submission as a function of plain data, done anywhere

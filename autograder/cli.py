@@ -16,6 +16,7 @@ from rich.table import Table
 
 from autograder.errors import CourseError
 from autograder.inside import walls
+from autograder.sight import class_folders
 
 if TYPE_CHECKING:
     from autograder.course import Course
@@ -163,10 +164,11 @@ def run_grade(options: argparse.Namespace) -> int:
     if options.scheduler:
         from autograder.cluster import ClusterWorkers
 
-        with ClusterWorkers(options.scheduler, options.without_walls) as workers:
+        folders = class_folders(options.course, options.db)
+        with ClusterWorkers(options.scheduler, options.without_walls, folders) as workers:
             return grade_all(options, workers)
     require_walls(options.without_walls)
-    with local_workers(options.jobs) as workers:
+    with local_workers(options) as workers:
         return grade_all(options, workers)
 
 
@@ -180,14 +182,24 @@ def require_walls(told_so: bool) -> None:
 class local_workers:
     """Warm processes start first; while they import torch, so does the grader."""
 
-    def __init__(self, jobs: int | None):
+    def __init__(self, options: argparse.Namespace):
         from autograder.warm import Warm, processors
 
-        self.warm = [Warm() for _ in range(jobs or processors())]
+        folders = class_folders(options.course, options.db)
+        self.warm = [Warm(folders=folders) for _ in range(options.jobs or processors())]
+        self.trusts_the_class = getattr(options, "without_walls", False)
 
     def __enter__(self):  # type: ignore[no-untyped-def]
         from autograder.grade import LocalWorkers
+        from autograder.sight import require_blindness
 
+        try:
+            if not self.trusts_the_class:
+                require_blindness(self.warm[0])  # the others are started in the same way
+        except BaseException:
+            for warm in self.warm:
+                warm.close()
+            raise
         self.workers = LocalWorkers(self.warm)
         return self.workers
 
@@ -236,6 +248,7 @@ def run_judge(options: argparse.Namespace) -> int:
     require_walls(told_so=False)
     course = course_of(options)
     grade.require_submissions(course, options.assignment)
+    work.warm_process(folders=class_folders(course.root, course.db))
     with open_book(course) as gradebook:
         (task,) = grade.plan(
             course, gradebook, options.assignment, [options.student], Patience(cell=options.seconds), None
@@ -326,7 +339,7 @@ def run_export(options: argparse.Namespace) -> int:
 
 
 def run_doctor(options: argparse.Namespace) -> int:
-    """0 if student code would be walled off, else 1."""
+    """0 if student code would be walled off and can read nothing of the course and the class, else 1."""
     from autograder.warm import walled_off
 
     found = walls.describe()
@@ -334,7 +347,28 @@ def run_doctor(options: argparse.Namespace) -> int:
     for wall in found:
         table.add_row("✓" if wall.works else "✗", wall.name, wall.keeps_out, wall.why)
     out.print(table)
-    return 0 if walled_off() else 1
+    if not walled_off():
+        return 1
+    if not next(wall for wall in found if wall.name == walls.PACKAGES).works:
+        say("Whether student code can read the course could not be tried: packages are missing.")
+        return 1
+    return 1 if tried_to_read(class_folders(options.course, options.db)) else 0
+
+
+def tried_to_read(folders: Sequence[Path]) -> str:
+    """What a runner can read that it must not, in a sentence, which is also printed; empty if there is nothing."""
+    from autograder.sight import complaint, witnesses
+    from autograder.warm import Warm
+
+    warm = Warm(folders=folders)
+    try:
+        found = complaint(warm)
+    finally:
+        warm.close()
+    tried = len(witnesses(folders))
+    nothing = f"✓ Student code can read none of the {tried} files of the course and the class that it was made to try."
+    say(f"[bold]✗ {escape(found)}[/bold]" if found else nothing)
+    return found
 
 
 def jupyter() -> str:
@@ -349,7 +383,8 @@ def run_sample(options: argparse.Namespace) -> int:
     require_walls(told_so=False)
     if options.course == HERE:
         options.course = Path.cwd() / "sample_class"
-    with local_workers(options.jobs) as workers:
+    options.course.mkdir(parents=True, exist_ok=True)  # only what exists can be closed to student code
+    with local_workers(options) as workers:
         course = course_of(options)
         assignment = options.assignment
         options.assignments = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import cast
 
 from distributed import Client, Future, as_completed
@@ -26,33 +27,35 @@ CONNECT_SECONDS = 10
 class ClusterWorkers:
     """The workers of a cluster, known by the address of its scheduler."""
 
-    def __init__(self, address: str, without_walls: bool = False):
+    def __init__(self, address: str, without_walls: bool = False, folders: tuple[Path, ...] = ()):
         try:
             self.client = Client(address, timeout=CONNECT_SECONDS)
         except (OSError, ValueError) as error:
             raise CourseError(f"There is no Dask scheduler at {address} ({error}). Start one: dask scheduler") from None
         try:
-            self.inspect(address, without_walls)
+            self.inspect(address, without_walls, folders)
         except BaseException:
             self.client.close()
             raise
 
-    def inspect(self, address: str, without_walls: bool) -> None:
-        """Refuse workers that would judge differently, or without walls."""
+    def inspect(self, address: str, without_walls: bool, folders: tuple[Path, ...]) -> None:
+        """Refuse workers that would judge differently, without walls, or behind walls that can be seen through."""
         try:
-            found = self.client.run(what_judges_here)
+            found = self.client.run(what_judges_here, folders)
         except ImportError as error:
             advice = "install this package there."
             raise CourseError(f"A worker of {address} cannot judge ({error}): {advice}") from None
         if not found:
             advice = f"Start one: dask worker {address} --nthreads 1"
             raise CourseError(f"The scheduler at {address} has no workers. {advice}")
-        for worker, (engine, walled) in found.items():
+        for worker, (engine, walled, leak) in found.items():
             if engine != work.engine_digest():
                 raise CourseError(f"The worker {worker} has another version of this course: install the same there.")
             if not walled and not without_walls:
                 advice = "Run there: python -m autograder doctor"
                 raise CourseError(f"The worker {worker} has no wall around student code. {advice}")
+            if leak and not without_walls:
+                raise CourseError(f"On the worker {worker}: {leak}")
 
     def __enter__(self) -> ClusterWorkers:
         return self
@@ -88,6 +91,12 @@ def outcome(future: Future) -> Result | None:
         raise CourseError(f"The cluster is gone ({error}). {saved}") from None
 
 
-def what_judges_here() -> tuple[str, bool]:
-    """On a worker: the version of the course, and whether student code would be walled off."""
-    return work.engine_digest(), walled_off()
+def what_judges_here(folders: tuple[Path, ...]) -> tuple[str, bool, str]:
+    """On a worker: the version of the course, whether student code would be walled off, what it could read still."""
+    leak = ""
+    try:
+        with work.ONE_AT_A_TIME:
+            work.warm_process(folders=folders)
+    except CourseError as error:
+        leak = str(error)
+    return work.engine_digest(), walled_off(), leak

@@ -29,6 +29,7 @@ from autograder.course import Course, CourseError
 from autograder.hidden import all_hidden
 from autograder.judge import Patience, error_output, exercise_of
 from autograder.rebuild import submitted_text
+from autograder.sight import class_folders
 from autograder.verdict import Verdict, read_verdict, write_verdict
 from autograder.warm import Warm
 from autograder.work import Result, Task
@@ -133,11 +134,12 @@ def plan(
     if missing:
         raise CourseError(f"{missing[0]} has handed in nothing for {assignment}.")
     master = json.dumps(book.master_of(course, gradebook, assignment))
+    folders = class_folders(course.root, course.db)
     tasks = []
     for student in chosen:
         text = handed_in(course, assignment, student)
         digest = work.digest(text, master, book.timestamp_text(course, assignment, student))
-        tasks.append(Task(assignment, student, text, master, digest, patience, walls=walls))
+        tasks.append(Task(assignment, student, text, master, digest, patience, walls=walls, folders=folders))
     return tasks
 
 

@@ -5,7 +5,6 @@ Nothing here imports torch: warm processes are started first of all, and get rea
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import socket
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.inside import walls
+from autograder.sight import secret_places
 
 INSIDE = Path(__file__).resolve().parent / "inside"
 MOUNT = Path("/grader")
@@ -34,20 +34,22 @@ class Silence(WarmError):
 
 
 class Warm:
-    """A warm process behind the walls that this machine has."""
+    """A warm process behind the walls that this machine has, which close the course and these folders of a class."""
 
-    def __init__(self, use: Sequence[str] | None = None):
+    def __init__(self, use: Sequence[str] | None = None, folders: Sequence[Path] = ()):
+        self.folders = tuple(folders)
         self.walls = [wall.name for wall in walls.probe() if wall.works and (use is None or wall.name in use)]
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-s", "-m", "inside.warm", str(theirs.fileno())]
         self.home = tempfile.TemporaryDirectory(prefix="grader")
-        self.hidden = [str(folder) for folder in hidden_folders()]  # from the eyes of a runner that is in no namespace
+        secrets = secret_places(self.folders)
+        self.hidden = [str(place) for place in secrets]  # from the eyes of a runner that is in no namespace
         environment = walls.clean_environment(Path(self.home.name)) | {"PYTHONPATH": str(INSIDE.parent)}
         if walls.NAMESPACES in self.walls:
             command = walls.wrapped(
                 command,
                 mounts={MOUNT / "inside": INSIDE},
-                hidden=hidden_folders(),
+                hidden=secrets,
                 environment={"PYTHONPATH": str(MOUNT)},
             )
             self.hidden = []
@@ -63,6 +65,11 @@ class Warm:
         )
         theirs.close()
         self.ready = False
+
+    @property
+    def closes_files(self) -> bool:
+        """Whether a wall that closes files is in use: without one there is nothing to prove."""
+        return not {walls.NAMESPACES, walls.LANDLOCK}.isdisjoint(self.walls)
 
     def hear(self, seconds: float) -> dict[str, Any]:
         """The next thing that the warm process says."""
@@ -104,14 +111,6 @@ class Warm:
         if self.process.stderr:
             self.process.stderr.close()
         self.home.cleanup()
-
-
-def hidden_folders() -> list[Path]:
-    """Where a course that is installed among the packages would show."""
-    specs = [importlib.util.find_spec(package) for package in ("autograder", "course_lib")]
-    places = [Path(path) for spec in specs if spec for path in spec.submodule_search_locations or []]
-    shown = walls.interpreter_folders()
-    return [place for place in places if any(place.is_relative_to(folder) for folder in shown)]
 
 
 def walled_off() -> bool:

@@ -23,6 +23,7 @@ from autograder.inside.walls import Limits
 from autograder.judge import Judged, Patience, judge
 from autograder.rebuild import NotRebuilt, Rebuilt, rebuild
 from autograder.runners import RunnerError
+from autograder.sight import require_blindness
 from autograder.verdict import ExerciseVerdict, Verdict
 from autograder.warm import Warm, WarmError
 
@@ -41,6 +42,7 @@ class Task:
     patience: Patience = field(default_factory=Patience)
     limits: Limits = field(default_factory=lambda: Limits(cpu_seconds=900))  # each cell has its own, tighter limit
     walls: tuple[str, ...] | None = None  # to use at most these; None: all that there are
+    folders: tuple[Path, ...] = ()  # of the class: student code must not see them, where this machine has them
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,10 @@ def judge_behind_walls(task: Task) -> Judged:
     """Judge with this process's warm process. Should that one be lost, once more with a new one."""
     with ONE_AT_A_TIME:
         try:
-            return judge(rebuilt(task), warm_process(task.walls), task.patience, task.limits)
+            return judge(rebuilt(task), warm_process(task.walls, task.folders), task.patience, task.limits)
         except WarmError:
             forget_warm_process()
-            return judge(rebuilt(task), warm_process(task.walls), task.patience, task.limits)
+            return judge(rebuilt(task), warm_process(task.walls, task.folders), task.patience, task.limits)
 
 
 def rebuilt(task: Task) -> Rebuilt:
@@ -106,11 +108,23 @@ OWN: list[Warm] = []
 ONE_AT_A_TIME = threading.Lock()  # a warm process serves one judge; a Dask worker may have several threads
 
 
-def warm_process(walls: tuple[str, ...] | None = None) -> Warm:
-    """The warm process of this worker; started if there is none."""
+def warm_process(walls: tuple[str, ...] | None = None, folders: tuple[Path, ...] = ()) -> Warm:
+    """The warm process of this worker; started, and put to the proof, if there is none that hides these folders."""
+    if OWN and not set(folders) <= set(OWN[0].folders):
+        forget_warm_process()
     if not OWN:
-        OWN.append(Warm(walls))
+        OWN.append(Warm(walls, folders))
+        if OWN[0].closes_files:
+            prove_blindness(OWN[0])
     return OWN[0]
+
+
+def prove_blindness(warm: Warm) -> None:
+    try:
+        require_blindness(warm)
+    except BaseException:
+        forget_warm_process()
+        raise
 
 
 def forget_warm_process() -> None:

@@ -126,6 +126,10 @@ class Runner:
                     other[name] = vars(module)[name]
         return {}
 
+    def do_try_to_read(self, paths: Sequence[str]) -> dict[str, Any]:
+        """Which of these student code could read here. Asked before there is any."""
+        return {"readable": [path for path in paths if can_be_read(path)]}
+
     def do_run(self, source: str) -> dict[str, Any]:
         """Execute a cell."""
         printed, complaints = Printed(), Printed()
@@ -166,6 +170,18 @@ class Runner:
             self.benches.append(answer.value)
             return {"bench": len(self.benches) - 1, "changed": list(answer.changed)}
         return {"value": answer.value, "changed": list(answer.changed)}
+
+
+def can_be_read(path: str) -> bool:
+    """Whether a file opens, or a folder lists anything."""
+    try:
+        if os.path.isdir(path):
+            return bool(os.listdir(path))
+        with open(path, "rb") as file:
+            file.read(1)
+    except OSError:
+        return False
+    return True
 
 
 def first_line(error: BaseException) -> str:

@@ -38,6 +38,8 @@ from pathlib import Path
 LIMITS, NAMESPACES, SCRATCH, LANDLOCK, SECCOMP = "limits", "namespaces", "scratch", "Landlock", "seccomp"
 ALL_WALLS = (LIMITS, NAMESPACES, SCRATCH, LANDLOCK, SECCOMP)
 
+PACKAGES = "packages"  # no wall, but in the same list for `doctor`
+
 MEGABYTE = 1024 * 1024
 
 
@@ -78,19 +80,46 @@ CAP_SYS_ADMIN = 21
 INSIDE_NAMESPACES = "AUTOGRADER_NAMESPACES"  # set by `wrapped`, read by `confine`
 
 
+# What Python needs of a prefix. Never the whole of it: a virtual environment may be made in a project, or in a home.
+PARTS_OF_A_PREFIX = ("lib", "lib32", "lib64", "include", "share", "pyvenv.cfg")
+
+
 @functools.cache
-def interpreter_folders() -> tuple[Path, ...]:
-    """Where this Python and its packages lie: the virtual environment, what it is based on, the user's own packages."""
-    prefixes = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
+def interpreter_names() -> tuple[Path, ...]:
+    """What this Python calls itself and the places of its packages. Any of these names may lead over links."""
+    prefixes = dict.fromkeys([sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix])
+    names = [sys.executable, *(os.path.join(prefix, part) for prefix in prefixes for part in PARTS_OF_A_PREFIX)]
     site = sys.modules.get("site")
     if site is not None and site.ENABLE_USER_SITE:
-        prefixes.append(site.getusersitepackages())
-    program = sys.executable
-    while os.path.islink(program):  # each link on the way from .venv/bin/python to the real program has to resolve
-        program = os.path.join(os.path.dirname(program), os.readlink(program))
-        prefixes.append(os.path.dirname(os.path.dirname(program)))
-    found = [Path(path) for prefix in prefixes for path in (os.path.normpath(prefix), os.path.realpath(prefix))]
-    return tuple(dict.fromkeys(path for path in found if os.path.isdir(path)))
+        names.append(site.getusersitepackages())
+    return tuple(Path(os.path.abspath(name)) for name in names if os.path.exists(name))
+
+
+def interpreter_paths() -> tuple[Path, ...]:
+    """Where this Python and its packages really lie: the virtual environment, what it is based on, the user's own."""
+    return tuple(dict.fromkeys(name.resolve() for name in interpreter_names()))
+
+
+def needed_paths() -> set[Path]:
+    """All that Python needs to see, at its real place. None of these can be hidden as a whole."""
+    system = [Path(path) for path in (*SYSTEM_FOLDERS, *SYSTEM_SETTINGS) if os.path.exists(path)]
+    return {*interpreter_paths(), *(path.resolve() for path in system)}
+
+
+def links_on_the_way(name: Path) -> Iterator[Path]:
+    """Each symbolic link that is followed from a name to what it stands for, at the link's own real place."""
+    place, rest = Path("/"), list(reversed(name.parts[1:]))
+    while rest:
+        step = place / rest.pop()
+        if step.name == "..":
+            place = place.parent
+        elif step.is_symlink():
+            yield step
+            target = step.readlink()
+            place = Path("/") if target.is_absolute() else place
+            rest += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+        else:
+            place = step
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -108,11 +137,12 @@ def wrapped(
 ) -> list[str]:
     """The command that runs `command` in a private root, with no way to the network or to processes outside.
 
-    The program sees the system's libraries, this interpreter's folders, the `visible` folders and files at their own
-    paths, and `mounts` (path inside -> path outside), all of it read-only. A mount point must not lie in another
-    read-only folder unless it exists there. `hidden` paths inside, say a course that is installed among the packages,
-    are empty folders and files that cannot be opened. Only /tmp can be written to. The environment is cleared but for
-    a few settings and `environment`.
+    The program sees the system's libraries, this interpreter and its packages, the `visible` folders and files at
+    their own paths, and `mounts` (path inside -> path outside), all of it read-only. `hidden` paths inside are empty
+    folders and files that cannot be opened. Where these lie in each other, the innermost decides: a hidden project
+    shows the virtual environment in it, and that hides the course that is installed among its packages. Of a link,
+    only the link is shown. Only /tmp can be written to. The environment is cleared but for a few settings and
+    `environment`.
 
     Open files cross if the caller passes them on (`pass_fds` of subprocess). The program dies with the thread
     that started it: start it from a thread that lives as long as the grader. Use it only if `probe` says it works.
@@ -120,23 +150,23 @@ def wrapped(
     arguments = ["bwrap", "--die-with-parent", "--new-session", *_privileges()]
     arguments += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     arguments += ["--hostname", "grader"]
-    for folder in map(Path, SYSTEM_FOLDERS):
-        if folder.is_symlink():
-            arguments += ["--symlink", str(folder.readlink()), str(folder)]
-        elif folder.exists():
-            arguments += _shown(folder)
-    for setting in SYSTEM_SETTINGS:
-        arguments += ["--ro-bind-try", setting, setting]
     arguments += ["--proc", "/proc", "--dev", "/dev", *_tmpfs("/tmp", tmp_size)]
     arguments += ["--ro-bind-try", "/sys/devices/system", "/sys/devices/system"]
     # After /tmp, since any of these may lie in it.
-    for path in (*interpreter_folders(), *visible):
-        arguments += _shown(path)
-    for inside, outside in (mounts or {}).items():
-        arguments += _shown(inside, outside)
-    for path in hidden:
-        arguments += _covered(path, is_folder=_outside(path, mounts or {}).is_dir())
-    arguments += ["--remount-ro", "/dev", "--remount-ro", "/"]
+    mounts = mounts or {}
+    names = [*map(Path, (*SYSTEM_FOLDERS, *SYSTEM_SETTINGS)), *interpreter_names(), *visible]
+    names = [name for name in names if name.exists()]
+    shown = {name.resolve(): name.resolve() for name in names} | dict(mounts)
+    closed = [path for path in hidden if _outside(path, mounts).exists()]
+    layers = _layers(shown, closed)
+    for path, is_shown in layers.items():
+        arguments += _shown(path, shown[path]) if is_shown else _covered(path, _outside(path, mounts).is_dir())
+    for link in dict.fromkeys(link for name in names for link in links_on_the_way(name)):
+        if not _is_visible(link, layers):
+            arguments += [*_way_to(link), "--symlink", str(link.readlink()), str(link)]
+    covers = [path for path, is_shown in layers.items() if not is_shown and _outside(path, mounts).is_dir()]
+    for place in ("/dev", *map(str, covers), "/"):  # now that everything has its place in them
+        arguments += ["--remount-ro", place]
     arguments += ["--chdir", "/tmp", "--clearenv"]
     for name, value in {**clean_environment(), INSIDE_NAMESPACES: "1", **(environment or {})}.items():
         arguments += ["--setenv", name, value]
@@ -157,10 +187,27 @@ def _may_mount() -> bool:
     return bool(int(status["CapEff"], 16) & 1 << CAP_SYS_ADMIN)
 
 
-def _shown(inside: Path, outside: Path | None = None) -> list[str]:
-    """Show a path. Folders on the way to it are made so that the users that root's runners become can pass."""
-    way = [word for parent in reversed(inside.parents) for word in ("--perms", "0755", "--dir", str(parent))]
-    return [*way, "--ro-bind", str(outside or inside), str(inside)]
+def _layers(shown: Collection[Path], hidden: Collection[Path]) -> dict[Path, bool]:
+    """What to show (True) and to hide, from the outermost to the innermost, without what changes nothing."""
+    layers: dict[Path, bool] = {}
+    wanted = dict.fromkeys(shown, True) | dict.fromkeys(hidden, False)
+    for path in sorted(wanted, key=lambda path: len(path.parts)):
+        if _is_visible(path, layers) != wanted[path]:
+            layers[path] = wanted[path]
+    return layers
+
+
+def _is_visible(path: Path, layers: Mapping[Path, bool]) -> bool:
+    return next((layers[place] for place in (path, *path.parents) if place in layers), False)
+
+
+def _shown(inside: Path, outside: Path) -> list[str]:
+    return [*_way_to(inside), "--ro-bind", str(outside), str(inside)]
+
+
+def _way_to(path: Path) -> list[str]:
+    """Folders on the way to a path are made so that the users that root's runners become can pass."""
+    return [word for parent in reversed(path.parents) for word in ("--perms", "0755", "--dir", str(parent))]
 
 
 def _tmpfs(path: str, size: int) -> list[str]:
@@ -177,10 +224,8 @@ def _outside(path: Path, mounts: Mapping[Path, Path]) -> Path:
 
 
 def _covered(path: Path, is_folder: bool) -> list[str]:
-    """An empty, read-only folder over a folder; over a file a device, which cannot be opened in such a place."""
-    if is_folder:
-        return ["--tmpfs", str(path), "--remount-ro", str(path)]
-    return ["--ro-bind", "/dev/null", str(path)]
+    """An empty folder over a folder; over a file a device, which cannot be opened in such a place."""
+    return ["--tmpfs", str(path)] if is_folder else ["--ro-bind", "/dev/null", str(path)]
 
 
 def clean_environment(home: Path = Path("/tmp")) -> dict[str, str]:
@@ -234,7 +279,7 @@ def confine(
         raise WallError("Walls stand around one thread: confine a process before it starts any others.")
     parent = os.getppid()
     _close_all_but(keep)
-    if LIMITS in walls and os.geteuid() == 0 and _all_can_read([*interpreter_folders(), *readable, scratch.parent]):
+    if LIMITS in walls and os.geteuid() == 0 and _all_can_read([*interpreter_paths(), *readable, scratch.parent]):
         _stop_being_root(scratch)
     standing = [NAMESPACES] if NAMESPACES in walls and os.environ.get(INSIDE_NAMESPACES) else []
     if SCRATCH in walls and _mount_scratch(scratch, limits.disk):
@@ -448,13 +493,11 @@ def _raise_landlock(readable: Sequence[Path], scratch: Path, hidden: Sequence[Pa
 
 def _landlock_rules(readable: Sequence[Path], scratch: Path, hidden: Sequence[Path]) -> Iterator[tuple[Path, int]]:
     given = [Path(path) for path in (*SYSTEM_FOLDERS, *SYSTEM_SETTINGS, *MACHINE_FACTS, *RANDOM_DEVICES)]
-    usual = [path for path in (*given, *interpreter_folders()) if os.access(path, os.R_OK)]
-    trees = {path.resolve() for path in (*usual, *readable)}
+    usual = [path for path in (*given, *interpreter_paths()) if os.access(path, os.R_OK)]
     secrets = {path.resolve() for path in hidden}
     ways = {parent for secret in secrets for parent in secret.parents}
-    for tree in trees:
-        if trees.isdisjoint(tree.parents):
-            yield from _all_but(secrets, ways, tree)
+    for tree in {path.resolve() for path in (*usual, *readable)}:  # also those that lie in a secret
+        yield from _all_but(secrets, ways, tree)
     yield Path("/dev/null"), READ_FILE | WRITE_FILE | TRUNCATE
     yield scratch, ~NOT_IN_SCRATCH
 
@@ -466,7 +509,8 @@ def _all_but(secrets: Collection[Path], ways: Collection[Path], path: Path) -> I
     if path not in ways:
         yield path, READ
         return
-    yield path, READ_DIR  # imports list folders
+    if path in map(Path, map(os.path.realpath, sys.path)):
+        yield path, READ_DIR  # imports list it; elsewhere this right, too, would be one to the whole tree
     with os.scandir(path) as neighbours:
         for neighbour in neighbours:
             if not neighbour.is_symlink():
@@ -671,14 +715,14 @@ def describe() -> list[Wall]:
         name for name in ("torch", "matplotlib", "IPython", "nbgrader") if importlib.util.find_spec(name) is None
     ]
     install = f"not installed: {', '.join(missing)}; run `pip install -e '.[grader]'`" if missing else ""
-    packages = Wall("packages", not missing, "runs the notebooks and keeps the gradebook", install)
+    packages = Wall(PACKAGES, not missing, "runs the notebooks and keeps the gradebook", install)
     return [*probe(), packages, _ordinary_user()]
 
 
 def _ordinary_user() -> Wall:
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
     in_private_root = is_root and probe()[ALL_WALLS.index(NAMESPACES)].works and _may_mount()
-    works = not is_root or in_private_root or _all_can_read(interpreter_folders())
+    works = not is_root or in_private_root or _all_can_read(interpreter_paths())
     why = "root may start any number of threads, and so may its students here: grade as an ordinary user"
     return Wall("ordinary user", works, "limits the threads of student code", "" if works else why)
 
