@@ -1,4 +1,4 @@
-"""The commands of the grader. Each imports what it needs when it runs: `--help` and `doctor` answer at once."""
+"""The commands of the grader. Each imports what it needs when it runs: `--help` answers at once."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     one = command("export", run_export, "write CSV files: for the LMS, per exercise, per misconception")
     one.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="(default: export/ in the course folder)")
 
-    command("doctor", run_doctor, "say which walls this machine has, and what is missing")
+    command("doctor", run_doctor, "say which walls this machine has, what is missing, and what student code could read")
 
     one = command("sample", run_sample, "make, grade and report on a fictitious class of 24")
     one.add_argument("assignment", nargs="?", default="02_masks", metavar="ASSIGNMENT", help="(default: 02_masks)")
@@ -376,6 +376,15 @@ def jupyter() -> str:
     return str(Path(sys.executable).parent / "jupyter")
 
 
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise CourseError(f"--course takes a folder, and {folder} is a file.") from None
+    except OSError as error:
+        raise CourseError(f"The folder {folder} cannot be made: {error.strerror}.") from None
+
+
 def run_sample(options: argparse.Namespace) -> int:
     """Everything an instructor does in a term, once, in a folder of its own: nobody real is in this class."""
     from autograder.sample import sample_class, sample_due_date
@@ -383,7 +392,7 @@ def run_sample(options: argparse.Namespace) -> int:
     require_walls(told_so=False)
     if options.course == HERE:
         options.course = Path.cwd() / "sample_class"
-    options.course.mkdir(parents=True, exist_ok=True)  # only what exists can be closed to student code
+    make_folder(options.course)  # only what exists can be closed to student code
     with local_workers(options) as workers:
         course = course_of(options)
         assignment = options.assignment

@@ -3,12 +3,17 @@
 Every attack leaves `padding_mask` of 02_masks unanswered or wrong and tries to get its points in another way, to
 learn what it must not know, or to do harm. `window_mask` is answered honestly: where an attack costs more than itself,
 its points show it. An attack that reaches its goal prints the word in BREACH.
+
+An attack that was never carried out proves nothing. So each leaves a trace that the judge's side can see: when the deed
+is done it prints DONE, when it is stopped by an exception it prints which. What ends its process, or cannot print any
+more, names another trace as its `proof`.
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +25,8 @@ from nbformat import NotebookNode
 ASSIGNMENT = "02_masks"
 TARGET, WITNESS = "padding_mask", "window_mask"
 BREACH = "WALL" + "_IS_DOWN"  # in two parts: it must not be found in a copy of this file
+DONE, STOPPED_BY = "DEED" + "_IS_DONE", "DEED" + "_STOPPED_BY_"  # nor are these found in an attack's own text
+NOT_FINISHED, ENDED, CRASHED = "It did not finish within", "process ended itself", "(segmentation fault)"
 PORT = "@PORT@"  # stands for a port on this machine at which somebody listens
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -51,6 +58,7 @@ class Attack:
     keeps: bool = True  # whether the honest answer has to keep its points
     status: str = "graded"
     words: str = ""  # found in the reason, the notes or a message, in any case
+    proof: tuple[str, ...] = (DONE,)  # that it was carried out: one is found there too, and none without the attack
     slow: bool = False  # it uses up the time that a cell is given
     dangerous: bool = False  # without namespaces it would harm the machine: it is run only behind them
 
@@ -66,25 +74,72 @@ def answered(release: NotebookNode, text: str = WRONG) -> NotebookNode:
     """The released notebook with this text as the attacked answer, and the honest answer."""
     notebook = copy.deepcopy(release)
     cell_of(notebook, TARGET).source = dedent(text).strip()
-    cell_of(notebook, WITNESS).source = HONEST.strip()
+    cell_of(notebook, WITNESS).source = HONEST.strip() + PASSED_ON
     return notebook
+
+
+# What is printed while an answer is checked is kept nowhere: a later cell prints what the attack has told.
+PASSED_ON = """
+
+print(*globals().get("told", ()))
+"""
+TELL_DONE = '\ntell("DEED" + "_IS_DONE")'
+TELL_WHAT_STOPPED_IT = 'tell("DEED" + "_STOPPED_BY_" + type(reason).__name__)'
+MARKED = WRONG + TELL_DONE.replace("tell", "print")
 
 
 def in_the_cell(name: str, says: str, text: str, **expected) -> None:
     """An attack by the text of the answer, at the time when its cell is run."""
-    ATTACKS.append(Attack(name, says, lambda release: answered(release, text), **expected))
+    deed = indent(dedent(text).strip(), "    ")
+    told = f"except BaseException as reason:\n    {TELL_WHAT_STOPPED_IT}\n    raise{TELL_DONE}"
+    source = f"tell = print\ntry:\n{deed}\n{told}"  # `print` may be another function afterwards
+    ATTACKS.append(Attack(name, says, lambda release: answered(release, source), **expected))
+
+
+def namespaces() -> list[str]:
+    """Which namespaces this process is in. Of all processes, only those behind the same walls are in the same."""
+    return [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "mnt", "net", "ipc")]
+
+
+GUARD = f"""
+import os
+here = [os.readlink(f"/proc/self/ns/{{kind}}") for kind in ("pid", "mnt", "net", "ipc")]
+if not set(here).isdisjoint({namespaces() if os.path.exists("/proc/self/ns") else []}) or os.path.exists({__file__!r}):
+    print("@BREACH@")
+    raise SystemExit("the walls are down")
+"""
 
 
 def only_behind_walls(name: str, says: str, text: str, **expected) -> None:
-    """An attack that would harm the machine. It gives up by itself where it can see the project's folder."""
-    guard = f"import os\nif os.path.exists({str(ROOT)!r}):\n    raise SystemExit('the walls are down')\n"
-    in_the_cell(name, says, guard + dedent(text).strip(), dangerous=True, **expected)
+    """An attack that would harm the machine. It gives up by itself if it runs in a namespace of whoever runs the tests,
+    or sees a file of theirs."""
+    in_the_cell(name, says, GUARD + dedent(text).strip(), dangerous=True, **expected)
 
 
 def when_called(name: str, says: str, body: str, before: str = "", **expected) -> None:
     """An attack by the body of the answer, at the time when it is checked."""
-    text = f"{dedent(before).strip()}\n\n\ndef {TARGET}(lengths, max_len):\n{indent(dedent(body).strip(), '    ')}"
-    in_the_cell(name, says, text, **expected)
+    deed = f"def deed(lengths, max_len):\n{indent(dedent(body).strip(), '    ')}"
+    text = "\n\n\n".join([TELLING.strip(), dedent(before).strip(), deed, CALLING.strip()])
+    ATTACKS.append(Attack(name, says, lambda release: answered(release, text), **expected))
+
+
+TELLING = """
+told = []
+
+
+def tell(*words):
+    told.append(" ".join(map(str, words)))
+"""
+CALLING = f"""
+def {TARGET}(lengths, max_len):
+    try:
+        result = deed(lengths, max_len)
+    except BaseException as reason:
+        {TELL_WHAT_STOPPED_IT}
+        raise
+    tell("DEED" + "_IS_DONE")
+    return result
+"""
 
 
 def on_the_file(says: str, **expected) -> Callable[[Callable[[NotebookNode], NotebookNode | str]], Make]:
@@ -92,7 +147,7 @@ def on_the_file(says: str, **expected) -> Callable[[Callable[[NotebookNode], Not
 
     def note(change: Make) -> Make:
         name = change.__name__
-        ATTACKS.append(Attack(name, says, lambda release: change(answered(release)), **expected))
+        ATTACKS.append(Attack(name, says, lambda release: change(answered(release, MARKED)), **expected))
         return change
 
     return note
@@ -100,8 +155,22 @@ def on_the_file(says: str, **expected) -> Callable[[Callable[[NotebookNode], Not
 
 # --- endless ------------------------------------------------------------------------------------------------------
 
-in_the_cell("endless_cell", "A cell that never ends.", "while True:\n    pass", words="did not finish", slow=True)
-when_called("endless_call", "An answer that never returns.", "while True: pass", words="did not finish", slow=True)
+in_the_cell(
+    "endless_cell",
+    "A cell that never ends.",
+    "while True:\n    pass",
+    words="did not finish",
+    slow=True,
+    proof=(NOT_FINISHED,),
+)
+when_called(
+    "endless_call",
+    "An answer that never returns.",
+    "while True: pass",
+    words="did not finish",
+    slow=True,
+    proof=(NOT_FINISHED,),
+)
 in_the_cell(
     "endless_cell_that_swallows_interrupts",
     "A cell that never ends and catches every interrupt.",
@@ -115,6 +184,7 @@ in_the_cell(
     """,
     words="did not finish",
     slow=True,
+    proof=(NOT_FINISHED,),
 )
 when_called(
     "endless_call_that_swallows_interrupts",
@@ -129,6 +199,7 @@ when_called(
     """,
     words="did not finish",
     slow=True,
+    proof=(NOT_FINISHED,),
 )
 in_the_cell(
     "endless_and_deaf",
@@ -144,8 +215,11 @@ in_the_cell(
     """,
     words="did not finish",
     slow=True,
+    proof=(NOT_FINISHED,),
 )
-in_the_cell("endless_in_c", "A power that is computed for hours in C.", "x = 7 ** 7 ** 12", slow=True)
+in_the_cell(
+    "endless_in_c", "A power that is computed for hours in C.", "x = 7 ** 7 ** 12", slow=True, proof=(NOT_FINISHED,)
+)
 when_called(
     "endless_regular_expression",
     "A regular expression that backtracks for ever.",
@@ -154,6 +228,7 @@ when_called(
     return re.match(r"(a|a)*$", "a" * 60 + "b")
     """,
     slow=True,
+    proof=(NOT_FINISHED,),
 )
 in_the_cell(
     "endless_thread",
@@ -180,6 +255,7 @@ in_the_cell(
     import endless_module
     """,
     slow=True,
+    proof=(NOT_FINISHED,),
 )
 in_the_cell(
     "endless_destructor",
@@ -194,6 +270,7 @@ sticky = Sticky()
 del sticky
 """,
     slow=True,
+    proof=(NOT_FINISHED,),
 )
 in_the_cell(
     "endless_at_exit",
@@ -218,6 +295,7 @@ when_called(
                 yield 1
     """,
     slow=True,
+    proof=(DONE, NOT_FINISHED),
 )
 in_the_cell(
     "endless_alarm",
@@ -232,14 +310,30 @@ signal.signal(signal.SIGALRM, ring)
 signal.setitimer(signal.ITIMER_REAL, 0.001)
 """,
     slow=True,
+    proof=(DONE, NOT_FINISHED),
 )
 
 # --- too much -----------------------------------------------------------------------------------------------------
 
-in_the_cell("memory_by_a_list", "A list that grows for ever.", "a = []\nwhile True:\n    a.append(bytearray(10**7))")
-in_the_cell("memory_by_a_tensor", "A tensor of a terabyte, written to.", "x = torch.ones(2**37, dtype=torch.float64)")
-in_the_cell("memory_by_a_string", "A string of a terabyte.", "x = 'x' * 2**40")
-when_called("memory_when_called", "A tensor of a terabyte when called.", "return torch.empty(2**40).fill_(1)")
+in_the_cell(
+    "memory_by_a_list",
+    "A list that grows for ever.",
+    "a = []\nwhile True:\n    a.append(bytearray(10**7))",
+    proof=(STOPPED_BY + "MemoryError",),
+)
+in_the_cell(
+    "memory_by_a_tensor",
+    "A tensor of a terabyte, written to.",
+    "x = torch.ones(2**37, dtype=torch.float64)",
+    proof=(STOPPED_BY + "RuntimeError",),
+)
+in_the_cell("memory_by_a_string", "A string of a terabyte.", "x = 'x' * 2**40", proof=(STOPPED_BY + "MemoryError",))
+when_called(
+    "memory_when_called",
+    "A tensor of a terabyte when called.",
+    "return torch.empty(2**40).fill_(1)",
+    proof=(STOPPED_BY + "RuntimeError",),
+)
 when_called(
     "huge_view", "A tensor of 10^12 entries in 4 bytes of memory.", "return torch.zeros(1).expand(10**6, 10**6)"
 )
@@ -253,10 +347,17 @@ when_called(
     return a
     """,
 )
-when_called("long_list", "A list of 10^8 numbers.", "return [0] * 10**8", slow=True)
-when_called("huge_number", "A whole number with 10^7 digits.", "return 1 << 33_000_000", slow=True)
+when_called("long_list", "A list of 10^8 numbers.", "return [0] * 10**8", slow=True, proof=(DONE, NOT_FINISHED))
+when_called(
+    "huge_number", "A whole number with 10^7 digits.", "return 1 << 33_000_000", slow=True, proof=(DONE, NOT_FINISHED)
+)
 only_behind_walls(
-    "fork_bomb", "A process that doubles for ever.", "import os\nwhile True:\n    os.fork()", keeps=False, slow=True
+    "fork_bomb",
+    "A process that doubles for ever.",
+    "import os\nwhile True:\n    os.fork()",
+    keeps=False,
+    slow=True,
+    proof=(STOPPED_BY + "PermissionError",),
 )
 only_behind_walls(
     "thread_bomb",
@@ -267,13 +368,17 @@ only_behind_walls(
         threading.Thread(target=time.sleep, args=(1000,)).start()
     """,
     keeps=False,
+    proof=(STOPPED_BY + "RuntimeError",),
 )
-in_the_cell("endless_print", "Prints without end.", "while True:\n    print('x' * 10**6)", slow=True)
+in_the_cell(
+    "endless_print", "Prints without end.", "while True:\n    print('x' * 10**6)", slow=True, proof=(NOT_FINISHED,)
+)
 in_the_cell(
     "endless_write",
     "Writes to the process's own output without end.",
     "import os\nwhile True:\n    os.write(1, b'x' * 10**6)\n    os.write(2, b'x' * 10**6)",
     slow=True,
+    proof=(NOT_FINISHED,),
 )
 in_the_cell(
     "huge_repr",
@@ -285,42 +390,87 @@ in_the_cell(
     "Displays half a gigabyte.",
     WRONG + "\nfrom IPython.display import display\ndisplay({'text/html': 'x' * 2**29}, raw=True)",
 )
-when_called("huge_error", "An error with a message of half a gigabyte.", "raise ValueError('x' * 2**29)")
-when_called("deep_recursion", "Calls itself without end.", f"return {TARGET}(lengths, max_len)")
+when_called(
+    "huge_error",
+    "An error with a message of half a gigabyte.",
+    "raise ValueError('x' * 2**29)",
+    proof=(NOT_FINISHED, STOPPED_BY + "ValueError", STOPPED_BY + "MemoryError", "raised MemoryError"),
+)
+when_called(
+    "deep_recursion",
+    "Calls itself without end.",
+    f"return {TARGET}(lengths, max_len)",
+    proof=(STOPPED_BY + "RecursionError",),
+)
 when_called(
     "deep_recursion_with_a_higher_limit",
     "Calls itself until the stack is used up.",
     f"import sys\nsys.setrecursionlimit(10**9)\nreturn list(map({TARGET}, [lengths], [max_len]))",
+    proof=(CRASHED, STOPPED_BY + "RecursionError", STOPPED_BY + "MemoryError"),
 )
 only_behind_walls(
     "full_disk",
     "Writes files until nothing more can be written.",
     """
-    number = 0
-    while True:
+    for number in range(100):
         with open(f"waste{number}", "wb") as file:
-            for _ in range(100):
-                file.write(b"x" * 10**7)
-        number += 1
-        if number > 40:
-            print("@BREACH@")
-            break
+            file.write(b"x" * 10**7)
+    print("@BREACH@")
     """,
     slow=True,
+    proof=(STOPPED_BY + "OSError",),
 )
 
 # --- exits and crashes --------------------------------------------------------------------------------------------
 
-in_the_cell("exit_in_the_cell", "Leaves the interpreter.", "import sys\nsys.exit(0)")
-when_called("exit_when_called", "Leaves the interpreter when checked.", "import sys\nsys.exit(0)")
-in_the_cell("hard_exit_in_the_cell", "Ends the process with success.", "import os\nos._exit(0)", words="ended itself")
-when_called("hard_exit_when_called", "Ends the process with success when checked.", "import os\nos._exit(0)")
-when_called("abort", "Aborts.", "import os\nos.abort()", words="abort")
-when_called("segmentation_fault", "Reads at address 0.", "import ctypes\nctypes.string_at(0)", words="segmentation")
-when_called("another_program", "Becomes another program.", "import os\nos.execv('/bin/true', ['true'])")
-only_behind_walls("kills_its_group", "Kills its process group.", "import os\nos.killpg(0, 9)")
-only_behind_walls("kills_its_parent", "Kills the process that started it.", "import os\nos.kill(os.getppid(), 9)")
-only_behind_walls("kills_everything", "Kills every process it may.", "import os\nos.kill(-1, 9)")
+in_the_cell(
+    "exit_in_the_cell", "Leaves the interpreter.", "import sys\nsys.exit(0)", proof=(STOPPED_BY + "SystemExit",)
+)
+when_called(
+    "exit_when_called",
+    "Leaves the interpreter when checked.",
+    "import sys\nsys.exit(0)",
+    proof=(STOPPED_BY + "SystemExit",),
+)
+in_the_cell(
+    "hard_exit_in_the_cell",
+    "Ends the process with success.",
+    "import os\nos._exit(0)",
+    words="ended itself",
+    proof=(ENDED,),
+)
+when_called(
+    "hard_exit_when_called", "Ends the process with success when checked.", "import os\nos._exit(0)", proof=(ENDED,)
+)
+when_called("abort", "Aborts.", "import os\nos.abort()", words="abort", proof=("process aborted itself",))
+when_called(
+    "segmentation_fault",
+    "Reads at address 0.",
+    "import ctypes\nctypes.string_at(0)",
+    words="segmentation",
+    proof=(CRASHED,),
+)
+when_called(
+    "another_program",
+    "Becomes another program.",
+    "import os\nos.execv('/bin/true', ['true'])",
+    proof=(STOPPED_BY + "PermissionError",),
+)
+only_behind_walls(
+    "kills_its_group", "Kills its process group.", "import os\nos.killpg(0, 9)", proof=(STOPPED_BY + "PermissionError",)
+)
+only_behind_walls(
+    "kills_its_parent",
+    "Kills the process that started it.",
+    "import os\nos.kill(os.getppid(), 9)",
+    proof=(STOPPED_BY + "PermissionError",),
+)
+only_behind_walls(
+    "kills_everything",
+    "Kills every process it may.",
+    "import os\nos.kill(-1, 9)",
+    proof=(STOPPED_BY + "PermissionError",),
+)
 only_behind_walls(
     "kills_by_number",
     "Kills every process with a small number but itself.",
@@ -330,13 +480,22 @@ only_behind_walls(
         if pid != os.getpid():
             try:
                 os.kill(pid, 9)
+                print("@BREACH@", pid)
             except OSError:
                 pass
     """,
 )
-for error in ("KeyboardInterrupt", "GeneratorExit", "BaseException", "StopIteration", "MemoryError", "SystemError"):
-    when_called(f"raises_{error}", f"Raises {error} when checked.", f"raise {error}")
-when_called("raises_not_implemented", "Says that it was not attempted.", "raise NotImplementedError()")
+for error in ("KeyboardInterrupt", "StopIteration", "SystemError"):
+    when_called(f"raises_{error}", f"Raises {error} when checked.", f"raise {error}", proof=(STOPPED_BY + error,))
+for error in ("GeneratorExit", "BaseException"):
+    when_called(f"raises_{error}", f"Raises {error} when checked.", f"raise {error}", proof=(ENDED,))
+when_called("raises_MemoryError", "Raises MemoryError.", "raise MemoryError", proof=("raised MemoryError",))
+when_called(
+    "raises_not_implemented",
+    "Says that it was not attempted.",
+    "raise NotImplementedError()",
+    proof=(STOPPED_BY + "NotImplementedError",),
+)
 
 # --- files --------------------------------------------------------------------------------------------------------
 
@@ -372,6 +531,7 @@ in_the_cell(
                     exec(text, globals())
     """,
     slow=True,
+    proof=(DONE, NOT_FINISHED),
 )
 in_the_cell(
     "imports_the_hidden_cases",
@@ -459,6 +619,8 @@ only_behind_walls(
     import shutil
     for place in (".", "..", "/grader", "/tmp"):
         shutil.rmtree(place, ignore_errors=True)
+    if not os.path.exists("/grader/inside/walls.py"):
+        print("@BREACH@")
     """,
 )
 in_the_cell(
@@ -576,6 +738,7 @@ only_behind_walls(
         if pid != os.getpid():
             try:
                 os.kill(pid, signal.SIGSTOP)
+                print("@BREACH@", pid)
             except OSError:
                 pass
     """,
@@ -617,6 +780,7 @@ when_called(
     """,
     before=FORGED,
     keeps=False,
+    proof=(ENDED,),
 )
 in_the_cell(
     "forged_orders",
@@ -625,6 +789,7 @@ in_the_cell(
     + FORGED
     + "\nsay_everywhere(json.dumps({'do': 'kill', 'pid': 1, 'ended': os.getpid(), 'status': 0}).encode())",
     keeps=False,
+    proof=(ENDED,),
 )
 when_called(
     "nonsense_to_the_judge",
@@ -632,8 +797,15 @@ when_called(
     "say_everywhere(struct.pack('!II', 2**32 - 1, 2**32 - 1))\nreturn 0",
     before=FORGED,
     keeps=False,
+    proof=(ENDED,),
 )
-in_the_cell("closes_every_file", "Closes every open file.", WRONG + "\nimport os\nos.closerange(0, 4096)", keeps=False)
+in_the_cell(
+    "closes_every_file",
+    "Closes every open file.",
+    WRONG + "\nimport os\nos.closerange(0, 4096)",
+    keeps=False,
+    proof=(ENDED,),
+)
 when_called(
     "hears_what_the_judge_says",
     "Reads from every open file while it is asked, and never answers.",
@@ -645,10 +817,11 @@ when_called(
         except OSError:
             continue
         if b"hidden" in data or b"expected" in data:
-            print("@BREACH@")
+            tell("@BREACH@")
     """,
     keeps=False,
     slow=True,
+    proof=(NOT_FINISHED,),
 )
 in_the_cell(
     "passes_its_line_on",
@@ -666,6 +839,7 @@ for thing in gc.get_objects():
                 break
 """,
     keeps=False,
+    proof=(ENDED,),
 )
 in_the_cell(
     "patches_the_runner",
@@ -734,18 +908,21 @@ builtins.all = builtins.any = builtins.bool = lambda *args: True
 builtins.abs = builtins.len = lambda *args: 0
 """,
     keeps=False,
+    proof=(ENDED,),
 )
 in_the_cell(
     "patched_isinstance",
     "Everything is an instance of everything.",
     WRONG + "\nimport builtins\nbuiltins.isinstance = builtins.issubclass = lambda *args: True",
     keeps=False,
+    proof=(ENDED,),
 )
 in_the_cell(
     "patched_open_and_print",
     "Opening and printing do something else.",
     WRONG + "\nimport builtins\nbuiltins.open = builtins.print = builtins.__import__ = lambda *args, **kwargs: 5.0",
     keeps=False,
+    proof=("'float' object has no attribute",),
 )
 in_the_cell(
     "patched_json",
@@ -757,6 +934,7 @@ json.dumps = lambda *args, **kwargs: '{"value": true, "changed": [], "points": 5
 json.loads = lambda *args, **kwargs: {"do": "find", "name": "window_mask"}
 """,
     keeps=False,
+    proof=(ENDED,),
 )
 in_the_cell(
     "patched_input_copies",
@@ -891,6 +1069,7 @@ when_called(
     "Returns an object whose class is said to be Tensor.",
     "return Fake()",
     before=YES + "\nclass Fake(Yes):\n    __class__ = torch.Tensor",
+    proof=(ENDED,),
 )
 when_called(
     "tensor_that_agrees",
@@ -937,7 +1116,7 @@ when_called(
     while frame is not None:
         for name, value in {**frame.f_globals, **frame.f_locals}.items():
             if name in ("expected", "want", "exercise", "hidden", "case", "cases"):
-                print("@BREACH@", name)
+                tell("@BREACH@", name)
             if isinstance(value, torch.Tensor) and value.shape == (len(lengths), max_len) and value.dtype == torch.bool:
                 return value
         frame = frame.f_back
@@ -956,9 +1135,10 @@ when_called(
             except Exception:
                 pass
         if type(thing).__name__ in ("Exercise", "Hidden", "Diagnosis"):
-            print("@BREACH@", type(thing))
+            tell("@BREACH@", type(thing))
     """,
     slow=True,
+    proof=(DONE, NOT_FINISHED),
 )
 when_called(
     "searches_all_modules",
@@ -995,7 +1175,7 @@ when_called(
     """
     seen.append((lengths.tolist(), max_len))
     if ([4, 7, 0, 2, 6], 9) in seen:
-        print("the hidden case is", seen)
+        tell("the hidden case is", seen)
     return torch.zeros(len(lengths), max_len + 1).bool()
     """,
     before="seen = []",
@@ -1010,6 +1190,7 @@ when_called(
     "Returns a dict whose keys cannot be written.",
     "return {Key(): 1, None: 2, (1, 2): 3, 'a\\0b': 4, '\\ud800': 5}",
     before="class Key:\n    def __str__(self): raise SystemExit('no')\n    __repr__ = __str__",
+    proof=(ENDED,),
 )
 when_called("not_a_number", "Returns NaN.", "return torch.full((len(lengths), max_len), float('nan'))")
 when_called("infinity", "Returns infinity.", "return torch.full((len(lengths), max_len), float('inf'))")
@@ -1019,11 +1200,13 @@ when_called(
     "script_in_the_error",
     "Raises an error whose message is a script for whoever reads the feedback.",
     "raise ValueError('<script>document.title = 1</script><img src=x onerror=alert(1)>')",
+    proof=(STOPPED_BY + "ValueError",),
 )
 when_called(
     "script_in_the_name_of_the_error",
     "Raises an error whose type is called like a script.",
     "raise type('<script>alert(1)</script>', (Exception,), {})('</div></body>')",
+    proof=(STOPPED_BY + "<script>",),
 )
 when_called(
     "script_in_a_type", "Returns an object whose type is called like a script.", "return type('<script>', (), {})()"
@@ -1032,12 +1215,14 @@ when_called(
     "control_characters",
     "Raises an error full of control characters.",
     "raise ValueError('\\x1b[2J\\x07\\r\\0\\u202e')",
+    proof=(STOPPED_BY + "ValueError",),
 )
 when_called(
     "error_that_cannot_be_told",
     "Raises an error whose text cannot be made.",
     "raise Silent()",
     before="class Silent(Exception):\n    def __str__(self): raise SystemExit\n    __repr__ = __str__",
+    proof=(ENDED,),
 )
 when_called(
     "error_without_end",
@@ -1045,6 +1230,7 @@ when_called(
     "raise Slow()",
     before="class Slow(Exception):\n    def __str__(self):\n        while True: pass",
     slow=True,
+    proof=(NOT_FINISHED,),
 )
 
 # --- forged results -----------------------------------------------------------------------------------------------
@@ -1081,13 +1267,17 @@ in_the_cell(
     words="reference",
 )
 when_called(
-    "calls_the_reference", "Calls the course's own function.", "return reference.padding_mask(lengths, max_len)"
+    "calls_the_reference",
+    "Calls the course's own function.",
+    "return reference.padding_mask(lengths, max_len)",
+    proof=(STOPPED_BY + "ReferenceUsed",),
 )
 when_called(
     "calls_what_is_built_on_the_reference",
     "Calls a function of the course that is made of the reference.",
     "return reference.cross_mask(lengths, 1, max_len)[:, 0]",
     words="reference",
+    proof=(STOPPED_BY + "ReferenceUsed",),
 )
 when_called(
     "inspects_the_reference",
@@ -1098,6 +1288,7 @@ when_called(
     exec(inspect.getsource(reference.padding_mask), names)
     return names["padding_mask"](lengths, max_len)
     """,
+    proof=(STOPPED_BY + "ReferenceUsed",),
 )
 when_called(
     "asks_the_loader",
@@ -1108,6 +1299,7 @@ when_called(
     exec(text, names)
     return names["padding_mask"](lengths, max_len)
     """,
+    proof=(STOPPED_BY + "ReferenceUsed",),
 )
 when_called(
     "reloads_the_module",
@@ -1117,6 +1309,7 @@ when_called(
     sys.modules.pop("course_lib.masks")
     return importlib.import_module("course_lib.masks").padding_mask(lengths, max_len)
     """,
+    proof=(STOPPED_BY + "ReferenceUsed",),
 )
 when_called(
     "reads_compiled_files",
@@ -1131,6 +1324,7 @@ when_called(
                 return names["padding_mask"](lengths, max_len)
     """,
     slow=True,
+    proof=(DONE, NOT_FINISHED),
 )
 when_called(
     "asks_for_the_solution",
@@ -1142,6 +1336,7 @@ when_called(
     exec(str(solution("padding_mask")), names)
     return names["padding_mask"](lengths, max_len)
     """,
+    proof=(STOPPED_BY + "KeyError",),
 )
 in_the_cell(
     "waits_for_the_reference",
@@ -1179,13 +1374,16 @@ def keeps_the_reference_for_a_second_run(notebook: NotebookNode) -> NotebookNode
             open(place + "/kept.py", "w").write(inspect.getsource(reference.padding_mask))
         except OSError:
             pass
+    print("DEED" + "_IS_DONE")
     a_name_that_does_not_exist
     """
     cell_of(notebook, "causal_mask").source = dedent(keep).strip()
     return notebook
 
 
-@on_the_file("Ends its process after the reference is revealed: the cells are run again, and now it is there.")
+@on_the_file(
+    "Ends its process after the reference is revealed: the cells are run again, and now it is there.", proof=(ENDED,)
+)
 def crashes_after_the_reference_is_revealed(notebook: NotebookNode) -> NotebookNode:
     cell_of(notebook, TARGET).source = (
         "try:\n    reference.padding_mask(torch.tensor([1]), 2)\n    padding_mask = reference.padding_mask\n"
@@ -1219,13 +1417,13 @@ def checks_are_deleted(notebook: NotebookNode) -> NotebookNode:
     return notebook
 
 
-@on_the_file("The answer is deleted.", words="deleted")
+@on_the_file("The answer is deleted.", proof=(f"The cell {TARGET} was deleted",))
 def answer_is_deleted(notebook: NotebookNode) -> NotebookNode:
     notebook.cells.remove(cell_of(notebook, TARGET))
     return notebook
 
 
-@on_the_file("All cells but the honest answer are deleted.", words="deleted")
+@on_the_file("All cells but the honest answer are deleted.", proof=(f"The cell {TARGET} was deleted",))
 def nearly_all_is_deleted(notebook: NotebookNode) -> NotebookNode:
     notebook.cells = [cell_of(notebook, WITNESS)]
     return notebook
@@ -1325,13 +1523,13 @@ def outputs_are_huge(notebook: NotebookNode) -> NotebookNode:
     return notebook
 
 
-@on_the_file("The JSON is nested a hundred thousand times.", keeps=False, status="zeroed", words="nested")
+@on_the_file("The JSON is nested a hundred thousand times.", keeps=False, status="zeroed", proof=("nested too deeply",))
 def json_is_deep(notebook: NotebookNode) -> str:
     text = json.dumps(notebook)
     return text[:-1] + ', "deep": ' + "[" * 100_000 + "]" * 100_000 + "}"
 
 
-@on_the_file("The file is a JSON number.", keeps=False, status="zeroed", words="not a notebook")
+@on_the_file("The file is a JSON number.", keeps=False, status="zeroed", proof=("not a notebook",))
 def file_is_a_number(notebook: NotebookNode) -> str:
     return "5.0"
 
@@ -1344,9 +1542,22 @@ def extra_cells(notebook: NotebookNode) -> NotebookNode:
     return notebook
 
 
-@on_the_file("The answer calls shell commands and magics.")
+@on_the_file(
+    "The answer calls magics and a shell command, and forgets all names: the honest answer lacks torch.",
+    keeps=False,
+    proof=(STOPPED_BY + "OSError", STOPPED_BY + "PermissionError"),
+)
 def magics(notebook: NotebookNode) -> NotebookNode:
-    cell_of(notebook, TARGET).source = "%%capture\n!kill -9 $PPID\n%reset -f\n%load_ext autoreload\n%cd /"
+    cell_of(notebook, TARGET).source = f"""%%capture
+%load_ext autoreload
+%cd /
+%reset -f
+told = []
+tell = told.append
+try:
+    !kill -9 $PPID
+except BaseException as reason:
+    {TELL_WHAT_STOPPED_IT}"""
     return notebook
 
 

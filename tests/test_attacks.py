@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import shutil
@@ -11,10 +13,26 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from textwrap import indent
 
 import nbformat
 import pytest
-from attacks import ASSIGNMENT, ATTACKS, BREACH, RIGHT, TARGET, WITNESS, Attack, answered, submission
+from attacks import (
+    ASSIGNMENT,
+    ATTACKS,
+    BREACH,
+    DONE,
+    GUARD,
+    MARKED,
+    RIGHT,
+    STOPPED_BY,
+    TARGET,
+    WITNESS,
+    Attack,
+    answered,
+    cell_of,
+    submission,
+)
 from classroom import by_name, full, released, score
 from nbformat import NotebookNode
 
@@ -68,6 +86,11 @@ def said(result: Result) -> str:
     return json.dumps([verdict.reason, verdict.notes, sentences, outputs(result)], ensure_ascii=False)
 
 
+def assert_carried_out(attack: Attack, result: Result) -> None:
+    """An attack that gave up before its deed would pass every other test."""
+    assert any(proof in said(result) for proof in attack.proof), said(result)[:2000]
+
+
 def test_there_are_many_attacks():
     assert len({attack.name for attack in ATTACKS}) == len(ATTACKS) >= 60
     assert all(attack.says.endswith(".") for attack in ATTACKS)
@@ -78,6 +101,27 @@ def test_an_honest_answer_is_graded():
     exercises = by_name(graded(json.dumps(answered(RELEASE, RIGHT))))
     assert {name for name, exercise in exercises.items() if score(exercise)} == {TARGET, WITNESS}
     assert all(score(exercises[name]) == full(exercises[name]) for name in (TARGET, WITNESS))
+
+
+@together
+def test_nothing_looks_carried_out_without_an_attack():
+    innocent = said(graded(json.dumps(answered(RELEASE))))
+    assert not [attack.name for attack in ATTACKS if any(proof in innocent for proof in attack.proof)]
+    texts = {submission(attack, RELEASE) for attack in ATTACKS} - {json.dumps(answered(RELEASE, MARKED))}
+    assert len(texts) == len(ATTACKS)
+    assert not [proof for proof in (DONE, STOPPED_BY) if any(proof in text for text in texts)]
+
+
+def test_outside_the_walls_a_dangerous_attack_gives_up():
+    """Were the walls down, its guard would say so before the deed, and the attack would fail its test."""
+    dangerous = [attack for attack in ATTACKS if attack.dangerous]
+    assert len(dangerous) >= 12
+    for attack in dangerous:
+        source = cell_of(attack.make(RELEASE), TARGET).source
+        assert source.startswith(f"tell = print\ntry:\n{indent(GUARD.strip(), '    ')}\n")
+    with pytest.raises(SystemExit, match="the walls are down"), contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(GUARD, {})
+    assert "@BREACH@" in printed.getvalue()
 
 
 @together
@@ -93,6 +137,7 @@ def test_attack(attack: Attack, port: int):
     assert not any(gained.values())
     assert attack.words.lower() in said(result).lower()
     assert BREACH not in said(result)
+    assert_carried_out(attack, result)
     shown = "".join(str(output.get("data", {}).get("text/html", "")) for output in outputs(result))
     assert "<script" not in shown and "<img src=x" not in shown
     if attack.keeps:
@@ -147,4 +192,5 @@ def test_nor_does_it_without_namespaces(attack: Attack, port: int):
     exercises = by_name(result)
     assert score(exercises[TARGET]) <= attack.gains
     assert BREACH not in said(result)
+    assert_carried_out(attack, result)
     assert score(exercises[WITNESS]) == full(exercises[WITNESS])

@@ -52,6 +52,12 @@ def test_an_untouched_notebook_gets_nothing(stem):
     assert {e.outcome for e in result.verdict.exercises} == {"not attempted"}
 
 
+def test_a_notebook_may_change_its_folder():
+    """As notebooks from Colab do. IPython notes it in its profile, which a runner cannot write to."""
+    result = judged(STEM, with_answer("%cd .\n" + solutions(STEM)["causal_mask"]))
+    assert score(by_name(result)["causal_mask"]) == full(by_name(result)["causal_mask"])
+
+
 def test_a_known_mistake_is_named_and_gets_its_part():
     result = judged(STEM, with_answer("def causal_mask(n):\n    return torch.ones(n, n).tril(1)"))
     found = by_name(result)["causal_mask"]

@@ -366,6 +366,25 @@ def test_doctor_says_what_can_be_read(
     assert "✗ Student code could read /usr/src/app/.git/HEAD (and 1 more of its kind)" in capsys.readouterr().out
 
 
+def test_doctor_says_that_nothing_can_be_read(
+    idle: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("autograder.warm.walled_off", lambda: True)
+    monkeypatch.setattr(sight, "readable_inside", lambda warm: [])
+    assert run_command(monkeypatch, "doctor") == 0
+    assert "✓ Student code can read none of the" in capsys.readouterr().out
+
+
+def test_the_folder_of_a_sample_class_must_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("autograder.warm.walled_off", lambda: True)
+    file = write(tmp_path / "file")
+    for course, sentence in ((file, "is a file"), (file / "below", "cannot be made")):
+        assert run_command(monkeypatch, "--course", course, "sample") == 1
+        assert sentence in capsys.readouterr().err
+
+
 def test_a_worker_hides_the_class_of_each_task(idle: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sight, "readable_inside", lambda warm: [])
     first = work.warm_process(folders=(tmp_path,))

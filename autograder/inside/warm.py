@@ -45,6 +45,7 @@ def warm_shell() -> Any:
     shell = InteractiveShell.instance(config=config)
     vars(shell)["_showtraceback"] = lambda *_: None  # the judge is told of errors in its own way
     vars(shell)["_tee"] = lambda channel: contextlib.nullcontext()  # else it keeps all that is ever printed
+    shell.db = {}  # %cd notes in it where it has been, and a runner cannot write to the files of a profile
     warnings.filterwarnings("ignore", message=".*non-interactive.*")
     torch.softmax(torch.ones(2, 3) @ torch.ones(3, 2), dim=-1)
     plt.close(plt.figure())
@@ -110,8 +111,10 @@ class Warm:
                 os.dup2(nowhere, standard)
             connection = socket.socket(fileno=fd)
             limits = walls.Limits(**order["limits"])
-            hidden = [Path(path) for path in order["hidden"]]
-            standing = walls.confine(limits, scratch=scratch, hidden=hidden, keep=[0, 1, 2, fd], walls=order["walls"])
+            secrets = map(Path, order["hidden"])
+            standing = walls.confine(
+                limits, scratch=scratch, hidden=list(secrets), keep=[0, 1, 2, fd], walls=order["walls"]
+            )
             runner.Channel(connection).send({"walls": standing})
             runner.serve(connection, self.shell)
         finally:
