@@ -58,6 +58,7 @@ class Warm:
             command,
             pass_fds=[theirs.fileno()],
             env=environment,
+            cwd=self.home.name,  # `-m` makes it a place to import from
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -309,6 +309,7 @@ def ring(*_):
 signal.signal(signal.SIGALRM, ring)
 signal.setitimer(signal.ITIMER_REAL, 0.001)
 """,
+    keeps=False,  # it goes off in every new process, too
     slow=True,
     proof=(DONE, NOT_FINISHED),
 )
@@ -541,7 +542,7 @@ in_the_cell(
                  "course_lib.exercises.masks", "course_lib.checking.grading"):
         try:
             __import__(name)
-        except ImportError:
+        except (ImportError, OSError):
             continue
         print("@BREACH@", name)
     """,
