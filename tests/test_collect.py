@@ -103,6 +103,12 @@ def only(collected: Collected) -> Placed:
         (["Ada Lovelace_12345_assignsubmission_file_/my solution.ipynb"], ["Ada_Lovelace"]),
         (["Ada Lovelace_12345_assignsubmission_file_/a/b/x.ipynb"], ["Ada_Lovelace"]),
         (["Zoë O'Neill-Müller_7_assignsubmission_file_/x.ipynb"], ["Zoe_O_Neill-Muller"]),
+        (
+            ["Ada Lovelace_12_assignsubmission_file_my work.ipynb", "Ben_13_assignsubmission_file_x.ipynb"],
+            ["Ada_Lovelace", "Ben"],
+        ),
+        (["hw2/Ada_1_assignsubmission_file_/x.ipynb", "hw2/Ben_2_assignsubmission_file_/x.ipynb"], ["Ada", "Ben"]),
+        (["hw2/lovelaceada_1_2_x.ipynb", "hw2/byronben_3_4_x.ipynb", "hw2/readme.txt"], ["byronben", "lovelaceada"]),
         (["lovelaceada_12345_67890_02_masks.ipynb", "byronben_12_13_02_masks-1.ipynb"], ["byronben", "lovelaceada"]),
         (["lovelaceada_LATE_12345_67890_homework.ipynb"], ["lovelaceada"]),
         (["ada_02_masks.ipynb", "ben_02_masks.ipynb"], ["ada", "ben"]),
@@ -140,6 +146,8 @@ def test_names_that_are_understood(
         ("Łukasz Żółć", "Łukasz_Zołc"),
         ("..", ""),
         ("a" * 300, "a" * 100),
+        ("李" * 300, "李" * 66),
+        ("\U00020000" * 300, "\U00020000" * 50),
     ],
 )
 def test_student_ids_are_safe_names_of_folders(name: str, student: str) -> None:
@@ -331,6 +339,149 @@ def test_a_version_in_an_older_folder(course: Course, download: Path) -> None:
     assert only(collect(course, download)).student == "ada"
 
 
+# --- what students call things in their own archives and folders --------------------------------------------
+
+GRACE, FORGED = notebook(remark="Grace's"), notebook(remark="forged")
+FORGERIES = {
+    "Canvas, in a zip": (
+        {
+            "hoppergrace_2_98_02_masks.ipynb": GRACE,
+            "lovelaceada_1_97_hw.zip": {"hoppergrace_2_99_02_masks.ipynb": FORGED},
+        },
+        ("hoppergrace", "lovelaceada"),
+    ),
+    "Canvas, in a zip in a zip": (
+        {
+            "hoppergrace_2_98_02_masks.ipynb": GRACE,
+            "lovelaceada_1_97_hw.zip": {"hoppergrace_2_99_hw.zip": {"hoppergrace_2_99_02_masks.ipynb": FORGED}},
+        },
+        ("hoppergrace", "lovelaceada"),
+    ),
+    "Canvas, as a name of the student's own": (
+        {"hoppergrace_2_98_02_masks.ipynb": GRACE, "lovelaceada_1_97_hoppergrace_2_99_02_masks.ipynb": FORGED},
+        ("hoppergrace", "lovelaceada"),
+    ),
+    "Moodle, in a zip": (
+        {
+            "Grace Hopper_22_assignsubmission_file_/02_masks.ipynb": GRACE,
+            "Ada_1_assignsubmission_file_/hw.zip": {"Grace Hopper_22_assignsubmission_file_/02_masks.ipynb": FORGED},
+        },
+        ("Grace_Hopper", "Ada"),
+    ),
+    "Moodle, in a folder": (
+        {
+            "Grace Hopper_22_assignsubmission_file_/02_masks.ipynb": GRACE,
+            "Ada_1_assignsubmission_file_/Grace Hopper_22_assignsubmission_file_/02_masks.ipynb": FORGED,
+        },
+        ("Grace_Hopper", "Ada"),
+    ),
+    "Moodle's flat names": (
+        {
+            "Grace Hopper_22_assignsubmission_file_02_masks.ipynb": GRACE,
+            "Ada_1_assignsubmission_file_Grace Hopper_22_assignsubmission_file_02_masks.ipynb": FORGED,
+        },
+        ("Grace_Hopper", "Ada"),
+    ),
+    "folders, a zip with a folder": (
+        {
+            "grace/02_masks.ipynb": GRACE,
+            "ada/hw.zip": {"grace/02_masks.ipynb": FORGED, "../grace/02_masks.ipynb": FORGED},
+        },
+        ("grace", "ada"),
+    ),
+    "folders, a Moodle folder in one": (
+        {"grace/02_masks.ipynb": GRACE, "ada/grace_2_assignsubmission_file_/02_masks.ipynb": FORGED},
+        ("grace", "ada"),
+    ),
+    "folders, a Canvas name in one": (
+        {"grace/02_masks.ipynb": GRACE, "ada/grace_2_99_02_masks.ipynb": FORGED},
+        ("grace", "ada"),
+    ),
+    "zips, one for each": (
+        {"grace.zip": {"02_masks.ipynb": GRACE}, "ada.zip": {"grace/02_masks.ipynb": FORGED}},
+        ("grace", "ada"),
+    ),
+    "all in one folder": (
+        {"grace_02_masks.ipynb": GRACE, "ada_02_masks.zip": {"grace_02_masks.ipynb": FORGED}},
+        ("grace", "ada"),
+    ),
+}
+
+
+def packed(files: dict, date: datetime) -> bytes:
+    """A zip with these files; a dictionary in it is a zip too."""
+    return zipped(
+        {name: packed(what, TUESDAY) if isinstance(what, dict) else what for name, what in files.items()}, date
+    )
+
+
+@pytest.mark.parametrize("way", ["folder", "zip"])
+@pytest.mark.parametrize("name", FORGERIES)
+def test_nobody_hands_in_for_somebody_else(name: str, way: str, course: Course, download: Path) -> None:
+    files, (grace, ada) = FORGERIES[name]
+    if way == "zip":
+        download = put(download.parent, "d.zip", packed(files, MONDAY))
+    else:
+        for path, content in files.items():
+            put(download, path, packed(content, TUESDAY) if isinstance(content, dict) else content)
+    collected = collect(course, download)
+    assert {each.student for each in collected.placed} == {grace, ada}
+    assert course.submitted("02_masks", grace).read_bytes() == GRACE
+    assert course.submitted("02_masks", ada).read_bytes() == FORGED
+    assert {date_in_nbgrader(course, student) for student in (grace, ada)} == {MONDAY.replace(tzinfo=None)}
+
+
+def test_a_pattern_finds_nobody_in_a_students_archive(course: Course, tmp_path: Path) -> None:
+    files = {
+        "x/student=ada/hw.zip": {"student=grace/02_masks.ipynb": FORGED},
+        "x/hw.zip": {"student=grace/a.ipynb": FORGED},
+    }
+    collected = collect(course, put(tmp_path, "d.zip", packed(files, MONDAY)), pattern=r"student=(?P<student>\w+)/")
+    assert only(collected).student == "ada"
+    assert "inside of an archive that a student packed" in reason(collected, "x/hw/student=grace/a.ipynb")
+    greedy = collect(course, tmp_path / "d.zip", pattern=r".*student=(?P<student>\w+)/")
+    assert greedy.placed == ()
+
+
+@pytest.mark.parametrize("name", ["hoppergrace_2_99_02_masks.ipynb", "Grace_2_assignsubmission_file_/02_masks.ipynb"])
+@pytest.mark.parametrize("other", ["02_masks.ipynb", None])
+def test_a_lone_folder_may_be_a_students(name: str, other: str | None, course: Course, download: Path) -> None:
+    put(download, f"ada/{name}")
+    if other:
+        put(download, f"ada/{other}", notebook(remark="other"))
+    collected = collect(course, download)
+    assert "not certain whether ada is a student's folder. If not, collect ada itself" in reason(
+        collected, f"ada/{name}"
+    )
+    assert {each.student for each in collected.placed} <= {"ada"}
+
+
+def test_a_folder_in_an_archive_is_nobody_and_hides_nobody(course: Course, download: Path) -> None:
+    put(
+        download,
+        "Ada_1_assignsubmission_file_/hw.zip",
+        zipped({"Grace_2_assignsubmission_file_/02_masks.ipynb": FORGED}),
+    )
+    put(download, "Grace_2_assignsubmission_file_/essay.docx", b"x")
+    collected = collect(course, download, "02_masks")
+    assert "Grace counts as having handed in nothing" in reason(collected, "Grace_2_assignsubmission_file_")
+    put(download, "Ada_1_assignsubmission_file_/hw.zip", zipped({"Kim_3_assignsubmission_file_/": b""}))
+    assert "Kim" not in [each.split("_")[0] for each in course.students("02_masks")]
+
+
+def test_versions_in_an_archive_are_told_apart_by_their_own_dates(course: Course, download: Path) -> None:
+    newer, older = (
+        zipfile.ZipInfo("b/02_masks.ipynb", (2020, 1, 2, 0, 0, 0)),
+        zipfile.ZipInfo("a/02_masks.ipynb", (2020, 1, 1, 0, 0, 0)),
+    )
+    with zipfile.ZipFile(put(download, "ada.zip", b""), "w") as archive:
+        archive.writestr(newer, notebook(remark="newer"))
+        archive.writestr(older, notebook(remark="older"))
+    os.utime(download / "ada.zip", (MONDAY.timestamp(),) * 2)
+    assert only(collect(course, download)).path == "ada/b/02_masks.ipynb"
+    assert date_in_nbgrader(course, "ada") == MONDAY.replace(tzinfo=None)
+
+
 # --- dates and what is there already --------------------------------------------------------------------
 
 
@@ -384,7 +535,9 @@ def test_only_a_newer_one_replaces(course: Course, download: Path) -> None:
     put(download, "ada/02_masks.ipynb", notebook(remark="second"), TUESDAY)
     placed = only(collect(course, download))
     assert placed.outcome == "replaced"
-    assert placed.reason.endswith("It replaces the submission of 2026-03-02 10:30 UTC.")
+    kept = "earlier/ada/02_masks/2026-03-02_10-30-00.ipynb"
+    assert placed.reason.endswith(f"It replaces the submission of 2026-03-02 10:30 UTC, which is kept as {kept}.")
+    assert (course.root / kept).read_bytes() == notebook(remark="first")
     assert date_in_nbgrader(course, "ada") == TUESDAY.replace(tzinfo=None)
 
     put(download, "ada/02_masks.ipynb", notebook(remark="first"), MONDAY)
