@@ -19,6 +19,7 @@ written beside its name and costs only that file. A submission that is replaced 
 
 from __future__ import annotations
 
+import errno
 import filecmp
 import io
 import os
@@ -225,7 +226,7 @@ class Download:
             except OSError as error:
                 if not outside:
                     raise CourseError(f"{printable(folder)} cannot be read: {error.strerror}.") from None
-                self.leave(outside, f"It cannot be read: {error.strerror}.")
+                self.leave_unread(outside, error)
                 continue
             for entry in entries:
                 parts = (*outside, entry.name)
@@ -246,7 +247,7 @@ class Download:
             with path.open("rb") as stream:
                 self.take(stream, parts, datetime.fromtimestamp(path.stat().st_mtime, UTC), Budget(), None)
         except (OSError, ValueError, OverflowError) as error:
-            self.leave(parts, f"It cannot be read: {why(error)}.")
+            self.leave_unread(parts, error)
 
     def read_zip(self, path: Path, outside: tuple[str, ...], budget: Budget, parcel: Parcel | None) -> None:
         with opened_zip(path, budget.left.files) as archive:
@@ -337,6 +338,11 @@ class Download:
         if more > 0:
             del self.others[-more:]
             self.leave(parts, f"It holds {more} more files from which nothing was taken.")
+
+    def leave_unread(self, parts: tuple[str, ...], error: Exception) -> None:
+        """What this machine could not read: nobody knows whether there is a notebook in the folders around it."""
+        self.folders.difference_update(parts[:depth] for depth in range(1, len(parts) + 1))
+        self.leave(parts, f"It cannot be read: {why(error)}.")
 
     def leave(self, parts: tuple[str, ...], reason: str) -> None:
         self.others.append(Unplaced(shown(parts), printable(reason)))
@@ -810,6 +816,8 @@ class Collector:
     def place_beside_earlier(self, claim: Claim, remarks: list[str]) -> None:
         target = self.course.submitted(claim.assignment, claim.student)
         outcome: Literal["new", "unchanged", "replaced"] = "new"
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if target.exists():
             before = f"{existing_date(target):%Y-%m-%d %H:%M} UTC"
             if filecmp.cmp(target, claim.found.copy, shallow=False):
