@@ -302,13 +302,19 @@ def run_feedback(options: argparse.Namespace) -> int:
     from autograder.feedback import write_feedback
 
     course = course_of(options)
-    pages = []
+    pages: list[Path] = []
+    failures: list[str] = []
     for assignment in [options.assignment] if options.assignment else course.released():
         graded = [s for s in course.students(assignment) if course.autograded(assignment, s).exists()]
         chosen = [student for student in graded if not options.students or student in options.students]
         if chosen:
             with bar(f"feedback on {assignment}", len(chosen)) as progress:
-                pages += write_feedback(course, assignment, chosen, partial(one_done, progress))
+                try:
+                    pages += write_feedback(course, assignment, chosen, partial(one_done, progress))
+                except CourseError as error:
+                    failures.append(str(error))
+    if failures:
+        raise CourseError("\n".join(failures))
     if not pages:
         raise CourseError("Nothing of this has been graded. Run: python -m autograder grade")
     say(f"{len(pages)} pages in {escape(str(course.root / 'feedback'))}")

@@ -8,24 +8,32 @@ Recognised without being told:
     lovelaceada_LATE_12345_67890_02_masks-1.ipynb                      Canvas
     ada_02_masks.ipynb, 02_masks_ada.ipynb                             all in one folder
 
-Anything else by a pattern. The download is untrusted, as everything that students send: nothing is unpacked under a
-name that it brings along, links are not followed, and what grows too large while it is unpacked is left out.
+Anything else by a pattern. Whose a notebook is, and when it was handed in, is said by the name and the date that the
+download itself has for a file, folder or archive, since those come from the LMS. What stands in an archive that a
+student packed says nothing about either.
+
+The download is untrusted, as everything that students send: nothing is unpacked under a name that it brings along,
+links are not followed, what grows too large while it is unpacked is left out, and whatever is wrong with one file is
+written beside its name and costs only that file. A submission that is replaced is kept in earlier/.
 """
 
 from __future__ import annotations
 
+import errno
+import filecmp
+import io
 import os
 import re
+import secrets
 import shutil
 import stat
 import struct
 import tempfile
 import unicodedata
 import zipfile
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -42,15 +50,19 @@ from autograder.rebuild import DEFINITION, Notes, NotRebuilt, plain, printable, 
 MOST_BYTES_OF_A_NOTEBOOK = 100_000_000  # grading flags smaller ones already
 MOST_BYTES_OF_AN_INNER_ZIP = 300_000_000  # all that one student's archive may unpack to, archives in it included
 MOST_FILES_OF_AN_INNER_ZIP = 5_000
+MOST_OTHERS_OF_AN_INNER_ZIP = 20  # files that are named in the report
 DEEPEST_ZIP = 3  # the LMS's, the student's, and one that somebody zipped again
+LONGEST_PATH = 1_000  # characters, in an archive
+DEEPEST_FOLDER = 40
+LONGEST_ID = 200  # bytes: file systems take names of 255, and endings have to fit
 
 NOTEBOOK = re.compile(r"(?P<stem>.+)\.ipynb(\.txt|\.json)?", re.IGNORECASE)  # some browsers add an ending
 ARCHIVE = re.compile(r".+\.(tar|tgz|gz|bz2|xz|rar|7z)", re.IGNORECASE)
 JUNK = re.compile(
     r"__MACOSX|\.ipynb_checkpoints|\.DS_Store|Thumbs\.db|desktop\.ini|\._.*|__pycache__|\.git", re.IGNORECASE
 )
-MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_\w*")
-CANVAS = re.compile(r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<user>\d+)_(?P<upload>\d+)_(?P<rest>.+)")
+MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_[a-zA-Z]*(_.*)?", re.DOTALL)
+CANVAS = re.compile(r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<number>\d+)_(?P<upload>\d+)_(?P<rest>.+)", re.DOTALL)
 VERSION = re.compile(r"(?:[-_ ]?\((?P<browser>\d{1,4})\)|-(?P<canvas>\d{1,4}))$")
 COPY_OF = re.compile(r"(Copy of|Kopie von|Copie de|Copia de) ", re.IGNORECASE)  # Colab, in its user's language
 NOT_A_NAME = re.compile(
@@ -122,25 +134,63 @@ def checked_pattern(pattern: str) -> re.Pattern[str]:
 
 
 @dataclass(frozen=True)
+class Parcel:
+    """An archive that a student packed, by the name and the date that the download has for it."""
+
+    parts: tuple[str, ...]
+    date: datetime | None
+
+
+@dataclass(frozen=True)
 class Found:
     """A notebook of the download."""
 
     parts: tuple[str, ...]  # folders, archives without their ending, and the file's name
     copy: Path
-    date: datetime | None  # UTC
+    own_date: datetime | None  # UTC
+    parcel: Parcel | None = None  # if a student packed it: then its own name and date are what the student likes
 
     @property
     def path(self) -> str:
-        return "/".join(self.parts)
+        return shown(self.parts)
 
     @property
     def stem(self) -> str:
-        match = NOTEBOOK.fullmatch(self.parts[-1])
-        return match["stem"] if match else self.parts[-1]
+        return without_ending(self.parts[-1])
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The names that the download itself has on the way to it, without an ending."""
+        return self.parcel.parts if self.parcel else (*self.parts[:-1], self.stem)
+
+    @property
+    def home(self) -> tuple[str, ...]:
+        """The folders of the download in which it lies. An archive is one."""
+        return self.parcel.parts if self.parcel else self.parts[:-1]
+
+    @property
+    def date(self) -> datetime | None:
+        """When it was handed in, in UTC."""
+        return self.parcel.date if self.parcel else self.own_date
+
+
+def shown(parts: tuple[str, ...]) -> str:
+    """A path for the report: of one line, and not endless."""
+    path = printable("/".join(parts))
+    return path if len(path) <= 300 else f"{path[:200]}…{path[-99:]}"
+
+
+def without_ending(name: str) -> str:
+    match = NOTEBOOK.fullmatch(name)
+    return match["stem"] if match else name
 
 
 class TooMuch(Exception):
     """An archive that unpacks to more than a student could have written."""
+
+
+class NoZip(Exception):
+    """A file that cannot be opened as an archive. The message says why."""
 
 
 @dataclass
@@ -149,34 +199,44 @@ class Download:
 
     scratch: Path
     notebooks: list[Found] = field(default_factory=list)
-    folders: set[tuple[str, ...]] = field(default_factory=set)
+    folders: set[tuple[str, ...]] = field(default_factory=set)  # of the download itself
     others: list[Unplaced] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=count)  # nothing in the scratch folder has a name that was sent
 
     def read(self, downloaded: Path) -> None:
+        name = printable(str(downloaded))
         if downloaded.is_dir():
             self.read_folder(downloaded)
         elif not downloaded.exists():
-            raise CourseError(f"{downloaded} does not exist.")
+            raise CourseError(f"{name} does not exist.")
+        elif not downloaded.is_file():
+            raise CourseError(f"{name} is neither a folder nor a file.")
         else:
             try:
-                self.read_zip(downloaded, (), Budget())
-            except (zipfile.BadZipFile, OSError) as error:
-                raise CourseError(f"{downloaded} is neither a folder nor a zip file: {error}.") from None
+                self.read_zip(downloaded, (), Budget(), None)
+            except NoZip as error:
+                raise CourseError(f"{name} is neither a folder nor a zip file: {error}.") from None
 
     def read_folder(self, root: Path) -> None:
-        waiting: list[tuple[Path, tuple[str, ...]]] = [(root, ())]
+        waiting: list[tuple[str, tuple[str, ...]]] = [(str(root), ())]
         while waiting:
             folder, outside = waiting.pop()
-            for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-                parts = (*outside, printable(entry.name))
+            try:
+                entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+            except OSError as error:
+                if not outside:
+                    raise CourseError(f"{printable(folder)} cannot be read: {error.strerror}.") from None
+                self.leave_unread(outside, error)
+                continue
+            for entry in entries:
+                parts = (*outside, entry.name)
                 if JUNK.fullmatch(entry.name):
                     continue
                 if entry.is_symlink():
                     self.leave(parts, "It is a link, and links are not followed.")
                 elif entry.is_dir():
                     self.folders.add(parts)
-                    waiting.append((Path(entry.path), parts))
+                    waiting.append((entry.path, parts))
                 elif not entry.is_file():
                     self.leave(parts, "It is not an ordinary file.")
                 elif self.is_wanted(parts):
@@ -185,40 +245,51 @@ class Download:
     def read_file(self, path: Path, parts: tuple[str, ...]) -> None:
         try:
             with path.open("rb") as stream:
-                self.take(stream, parts, datetime.fromtimestamp(path.stat().st_mtime, UTC), Budget())
-        except OSError as error:
-            self.leave(parts, f"It cannot be read: {error.strerror}.")
+                self.take(stream, parts, datetime.fromtimestamp(path.stat().st_mtime, UTC), Budget(), None)
+        except (OSError, ValueError, OverflowError) as error:
+            self.leave_unread(parts, error)
 
-    def read_zip(self, path: Path, outside: tuple[str, ...], budget: Budget) -> None:
-        with zipfile.ZipFile(path) as archive:
+    def read_zip(self, path: Path, outside: tuple[str, ...], budget: Budget, parcel: Parcel | None) -> None:
+        with opened_zip(path, budget.left.files) as archive:
             for entry in archive.infolist():
                 budget.count_file()
                 name = entry_name(entry)
-                parts = (*outside, *(printable(part) for part in name.split("/") if part not in ("", ".")))
+                parts = (*outside, *(part for part in name.split("/") if part not in ("", ".")))
                 if not parts or any(JUNK.fullmatch(part) for part in parts):
                     continue
                 if name.startswith("/") or ".." in parts or re.match(r"[A-Za-z]:", name):
                     self.leave(parts, "Its name leads out of the archive. That is not a name for a submission.")
+                elif len(name) > LONGEST_PATH or len(parts) > DEEPEST_FOLDER:
+                    self.leave(parts, "Its name is far too long. That is not a name for a submission.")
                 else:
-                    self.read_entry(archive, entry, parts, budget)
+                    self.read_entry(archive, entry, parts, budget, parcel)
 
     def read_entry(
-        self, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, parts: tuple[str, ...], budget: Budget
+        self,
+        archive: zipfile.ZipFile,
+        entry: zipfile.ZipInfo,
+        parts: tuple[str, ...],
+        budget: Budget,
+        parcel: Parcel | None,
     ) -> None:
-        is_folder = entry.is_dir()
-        self.folders.update(parts[:depth] for depth in range(1, len(parts) + is_folder))
+        is_folder = entry_name(entry).endswith("/")
+        if parcel is None:
+            self.folders.update(parts[:depth] for depth in range(1, len(parts) + is_folder))
+        kind = stat.S_IFMT(entry.external_attr >> 16)
         if is_folder:
             return
-        if stat.S_ISLNK(entry.external_attr >> 16):
+        if kind == stat.S_IFLNK:
             self.leave(parts, "It is a link, and links are not followed.")
+        elif kind not in (0, stat.S_IFREG):
+            self.leave(parts, "It is not an ordinary file.")
         elif entry.flag_bits & 1:
             self.leave(parts, "It is protected by a password.")
         elif self.is_wanted(parts):
             try:
                 with archive.open(entry) as stream:
-                    self.take(stream, parts, entry_date(entry), budget)
-            except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
-                self.leave(parts, f"It cannot be unpacked: {error}.")
+                    self.take(stream, parts, entry_date(entry), budget, parcel)
+            except Exception as error:  # zipfile and its decompressors raise whatever they come upon
+                self.leave(parts, f"It cannot be unpacked: {why(error)}.")
 
     def is_wanted(self, parts: tuple[str, ...]) -> bool:
         """Is it a notebook, or an archive that may hold some? All else is listed, and stays where it is."""
@@ -231,32 +302,56 @@ class Download:
             self.leave(parts, "It is not a notebook, so it was not copied.")
         return False
 
-    def take(self, stream: IO[bytes], parts: tuple[str, ...], date: datetime | None, budget: Budget) -> None:
+    def take(
+        self, stream: IO[bytes], parts: tuple[str, ...], date: datetime | None, budget: Budget, parcel: Parcel | None
+    ) -> None:
         copy = self.scratch / str(next(self.numbers))
+        taken = False
         try:
             if NOTEBOOK.fullmatch(parts[-1]):
                 budget.copy(stream, copy, MOST_BYTES_OF_A_NOTEBOOK)
-                self.notebooks.append(Found(parts, copy, date))
-                return
-            inner = budget.for_inner_zip()
-            inner.copy(stream, copy, MOST_BYTES_OF_AN_INNER_ZIP)
-            self.read_inner_zip(copy, parts, inner)
+                self.notebooks.append(Found(parts, copy, date, parcel))
+                taken = True
+            else:
+                inner = budget.for_inner_zip()
+                inner.copy(stream, copy, MOST_BYTES_OF_AN_INNER_ZIP)
+                self.read_inner_zip(
+                    copy, parts, inner, parcel or Parcel((*parts[:-1], parts[-1][: -len(".zip")]), date)
+                )
         except TooMuch as error:
             self.leave(parts, str(error))
-        copy.unlink(missing_ok=True)
+        finally:
+            if not taken:
+                copy.unlink(missing_ok=True)
 
-    def read_inner_zip(self, copy: Path, parts: tuple[str, ...], budget: Budget) -> None:
-        before = len(self.notebooks)
+    def read_inner_zip(self, copy: Path, parts: tuple[str, ...], budget: Budget, parcel: Parcel) -> None:
+        notebooks, others = len(self.notebooks), len(self.others)
         try:
-            self.read_zip(copy, (*parts[:-1], parts[-1][: -len(".zip")]), budget)
-        except (zipfile.BadZipFile, OSError) as error:
+            self.read_zip(copy, (*parts[:-1], parts[-1][: -len(".zip")]), budget, parcel)
+        except NoZip as error:
             self.leave(parts, f"It cannot be opened as a zip: {error}.")
         except TooMuch:
-            del self.notebooks[before:]
+            del self.notebooks[notebooks:]
+            del self.others[others:]
             raise
+        more = len(self.others) - others - MOST_OTHERS_OF_AN_INNER_ZIP
+        if more > 0:
+            del self.others[-more:]
+            self.leave(parts, f"It holds {more} more files from which nothing was taken.")
+
+    def leave_unread(self, parts: tuple[str, ...], error: Exception) -> None:
+        """What this machine could not read: nobody knows whether there is a notebook in the folders around it."""
+        self.folders.difference_update(parts[:depth] for depth in range(1, len(parts) + 1))
+        self.leave(parts, f"It cannot be read: {why(error)}.")
 
     def leave(self, parts: tuple[str, ...], reason: str) -> None:
-        self.others.append(Unplaced("/".join(parts), reason))
+        self.others.append(Unplaced(shown(parts), printable(reason)))
+
+
+def why(error: BaseException) -> str:
+    """What went wrong, as part of a sentence."""
+    said = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    return printable(said[:200]).rstrip(".")
 
 
 @dataclass
@@ -298,10 +393,101 @@ class Budget:
                 out.write(chunk)
 
 
+# --- zips -----------------------------------------------------------------------------------------------
+
+DIRECTORY_ENTRY = b"PK\x01\x02"
+SHORTEST_ENTRY = 46  # bytes, without names
+NAME_IN_UTF_8 = 0x800
+
+
+class ZipStream(io.BufferedReader):
+    """The file of an archive, as zipfile is to see it.
+
+    zipfile makes an object of each entry before anybody can count them, and refuses the whole archive for one entry
+    that it does not like. So the directory is counted as it is read and, if `mends`, made of entries that it likes.
+    """
+
+    def __init__(self, path: Path, most_files: float):
+        super().__init__(io.FileIO(path))
+        self.most_files = most_files
+        self.opening = True
+        self.mends = False
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        if not self.opening or not data.startswith(DIRECTORY_ENTRY):
+            return data
+        mended = []
+        end = 0
+        for number, entry in enumerate(directory_entries(data), start=1):
+            if number > self.most_files:
+                raise TooMuch(f"It holds more than {MOST_FILES_OF_AN_INNER_ZIP:,} files. Look at it by hand.")
+            end += len(entry)
+            if self.mends:
+                mended.append(entry if is_readable(entry) else simplified(entry))
+        return b"".join(mended) + data[end:] if self.mends else data
+
+
+def directory_entries(directory: bytes) -> Iterator[bytes]:
+    """The entries of an archive's directory, one after another, up to one that is none."""
+    start = 0
+    while directory.startswith(DIRECTORY_ENTRY, start) and start + SHORTEST_ENTRY <= len(directory):
+        stop = start + SHORTEST_ENTRY + sum(struct.unpack_from("<3H", directory, start + 28))
+        yield directory[start:stop]
+        start = stop
+
+
+def is_readable(entry: bytes) -> bool:
+    """Would zipfile take an archive with nothing but this entry in its directory?"""
+    end = b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 1, 1, len(entry), 0, 0)
+    try:
+        zipfile.ZipFile(io.BytesIO(entry + end)).close()
+    except Exception:  # of many kinds: zipfile expects archives of programs, not of enemies
+        return False
+    return True
+
+
+def simplified(entry: bytes) -> bytes:
+    """An entry of the same length without what zipfile may refuse. The checksum tells whether its content is right."""
+    flags, extra, comment = (struct.unpack_from("<H", entry, place)[0] for place in (8, 30, 32))
+    if extra + comment > 0xFFFF:
+        return entry
+    made = bytearray(entry)
+    made[6] = 20  # the version that is needed to unpack it
+    struct.pack_into("<H", made, 8, flags & ~NAME_IN_UTF_8)
+    struct.pack_into("<2H", made, 30, 0, extra + comment)  # what was extra is a comment now
+    return bytes(made)
+
+
+@contextmanager
+def opened_zip(path: Path, most_files: float) -> Iterator[zipfile.ZipFile]:
+    """An archive without the entries' power to make each other unreadable. Raises: NoZip, TooMuch."""
+    with ExitStack() as files:
+        try:
+            stream = files.enter_context(ZipStream(path, most_files))
+            archive = files.enter_context(directory_read(stream))
+        except TooMuch:
+            raise
+        except Exception as error:  # see `is_readable`
+            raise NoZip(why(error)) from None
+        stream.opening = False
+        yield archive
+
+
+def directory_read(stream: ZipStream) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(stream)
+    except TooMuch:
+        raise
+    except Exception:  # see `is_readable`
+        stream.mends = True
+        return zipfile.ZipFile(stream)
+
+
 def entry_name(entry: zipfile.ZipInfo) -> str:
     """The name of a zip entry. Some programs write UTF-8 and do not say so."""
     name = entry.filename
-    if not entry.flag_bits & 0x800:
+    if not entry.flag_bits & NAME_IN_UTF_8:
         with suppress(UnicodeError):
             name = name.encode("cp437").decode("utf-8")
     return name.replace("\\", "/")
@@ -354,7 +540,7 @@ class Releases:
         """The assignment that the content of a notebook belongs to, if it has something of one release only."""
         try:
             cells = submitted_cells(submitted_text(path), Notes())
-        except NotRebuilt:
+        except (NotRebuilt, MemoryError):
             return None
         for kind in ("grade id", "text", "definition"):
             found = Counter(
@@ -394,14 +580,18 @@ class Claim:
     assignment: str
     is_certain: bool  # the file itself says which assignment it is
     late: bool = False
-    by_folder: bool = False  # and not in the way of an LMS or of a pattern
+    by: Literal["Moodle", "Canvas", "pattern", "folder"] = "pattern"  # who says whose it is
 
     @property
-    def age(self) -> tuple[float, int]:
-        """Larger is newer: by date, then by the number that an LMS or a browser puts behind a name."""
+    def age(self) -> tuple[float, float, int]:
+        """Larger is newer: by date, then by the number that an LMS or a browser puts behind a name.
+
+        The dates in a student's archive only tell this student's own versions from each other.
+        """
         version = VERSION.search(self.found.stem)
         number = int(version["browser"] or version["canvas"]) if version else 0
-        return (self.found.date.timestamp() if self.found.date else float("-inf"), number)
+        handed_in, own = (d.timestamp() if d else float("-inf") for d in (self.found.date, self.found.own_date))
+        return handed_in, own, number
 
 
 class Unclear(Exception):
@@ -411,7 +601,8 @@ class Unclear(Exception):
 def student_id(name: str) -> str:
     """A name as nbgrader can use it for a folder: letters, digits, _ - and . (no +, which it has a use for)."""
     letters = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
-    return re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", letters)).strip("_.-")[:100]
+    safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", letters)).strip("_.-")
+    return safe[:100].encode()[:LONGEST_ID].decode(errors="ignore").strip("_.-")
 
 
 class Collector:
@@ -444,30 +635,55 @@ class Collector:
         return Collected(tuple(self.placed), tuple(self.unplaced))
 
     def leave(self, found: Found, reason: str) -> None:
-        self.unplaced.append(Unplaced(found.path, reason))
+        self.unplaced.append(Unplaced(found.path, printable(reason)))
 
     # Whose it is.
 
     def claim(self, found: Found) -> Claim:
         if self.rule:
             return self.claim_by_pattern(found, self.rule)
-        for part in reversed(found.parts[:-1]):
-            if moodle := MOODLE.fullmatch(part):
-                return self.claimed(found, moodle["name"], moodle_person((part,)))
-        for part in (found.stem, *reversed(found.parts[:-1])):
-            if canvas := CANVAS.fullmatch(part):
-                return self.claimed(found, canvas["name"], f"{canvas['name']} ({canvas['user']})", bool(canvas["late"]))
-        name = self.name_of_folder(found) or self.name_beside_assignment(found.stem)
+        depth, match = lms_name(found)
+        if match and self.is_from_lms(found, depth):
+            claim = self.claimed(found, match["name"], lms_person(match))
+            if match.re is MOODLE:
+                return replace(claim, by="Moodle")
+            return replace(claim, by="Canvas", late=bool(match["late"]))
+        name = self.name_of_folder(found) or self.name_beside_assignment(found.given[-1])
         if not name:
             raise Unclear(
                 "Nothing in its path says whose it is. Put it into a folder with the student's name, or give a pattern."
             )
-        return replace(self.claimed(found, name, name), by_folder=True)
+        return replace(self.claimed(found, name, name), by="folder")
+
+    def is_from_lms(self, found: Found, depth: int) -> bool:
+        """Is a name that looks like an LMS's one, or did a student give it to something in their own folder?"""
+        if depth == 0:
+            return True
+        if depth > self.depth_of_all:
+            return all(lms_name(other)[1] for other in self.download.notebooks)
+        if len(self.lms_people) > 1:
+            return True
+        folder = "/".join(found.given[:depth])
+        raise Unclear(f"It is not certain whether {folder} is a student's folder. If not, collect {folder} itself.")
+
+    @cached_property
+    def depth_of_all(self) -> int:
+        """How many folders lie around everything."""
+        paths = [*(found.given for found in self.download.notebooks), *self.download.folders]
+        most = min(len(found.home) for found in self.download.notebooks)
+        depths = (depth for depth in range(most) if len({path[depth] for path in paths if len(path) > depth}) > 1)
+        return next(depths, most)
+
+    @cached_property
+    def lms_people(self) -> set[str]:
+        return {lms_person(match) for _, match in map(lms_name, self.download.notebooks) if match}
 
     def claim_by_pattern(self, found: Found, rule: re.Pattern[str]) -> Claim:
-        match = rule.search(found.path)
+        match = rule.search("/".join(found.parts))
         if not match or not match["student"]:
             raise Unclear("The pattern does not match its path.")
+        if found.parcel and match.end("student") > len("/".join(found.parcel.parts)):
+            raise Unclear("The pattern finds the student's name only inside of an archive that a student packed.")
         named = match["assignment"] if "assignment" in rule.groupindex else None
         if named and named not in self.releases.names:
             named = self.releases.named_in([named])
@@ -475,12 +691,12 @@ class Collector:
                 raise Unclear(f"The pattern finds the assignment {match['assignment']}, which is not released.")
         return self.claimed(found, match["student"], match["student"], named=named)
 
-    def claimed(self, found: Found, name: str, person: str, late: bool = False, named: str | None = None) -> Claim:
+    def claimed(self, found: Found, name: str, person: str, named: str | None = None) -> Claim:
         student = student_id(name)
         if not student:
             raise Unclear(f"No folder can be called after {name!r}. Rename it, or give a pattern.")
         assignment, is_certain = self.assignment_of(found, named)
-        return Claim(found, student, person, assignment, is_certain, late)
+        return Claim(found, student, person, assignment, is_certain)
 
     def assignment_of(self, found: Found, named: str | None) -> tuple[str, bool]:
         """The assignment of a file, and whether the file itself says so by its name or content."""
@@ -498,10 +714,12 @@ class Collector:
 
     def name_of_folder(self, found: Found) -> str | None:
         """The name of the student's folder, if the folders are the students'."""
-        folders = self.folders_of(found.parts[:-1])
+        folders = self.folders_of(found.home)
         if self.level is not None:
             folders = folders[self.level : self.level + 1]
-        elif self.name_beside_assignment(found.stem):  # all in one folder, and told apart by the names of the files
+        elif self.name_beside_assignment(
+            found.given[-1]
+        ):  # all in one folder, and told apart by the names of the files
             return None
         if len(folders) > 1:
             raise Unclear(
@@ -512,7 +730,7 @@ class Collector:
     @cached_property
     def level(self) -> int | None:
         """How deep the students' folders lie: where the folders begin to differ. None if they never do."""
-        homes = [self.folders_of(found.parts[:-1]) for found in self.download.notebooks]
+        homes = [self.folders_of(found.home) for found in self.download.notebooks]
         everything = [*homes, *(self.folders_of(folder) for folder in self.download.folders)]
         for depth in range(max(map(len, everything), default=0)):
             if len({folders[depth] for folders in everything if len(folders) > depth}) > 1:
@@ -557,8 +775,7 @@ class Collector:
 
     def folder_key(self, claim: Claim) -> tuple[str, str]:
         """Some file systems take Ada and ada for the same. Moodle numbers people anew in each assignment."""
-        is_moodle = any(MOODLE.fullmatch(part) for part in claim.found.parts)
-        return claim.student.casefold(), claim.assignment if is_moodle else ""
+        return claim.student.casefold(), claim.assignment if claim.by == "Moodle" else ""
 
     def by_submission(self, claims: list[Claim]) -> list[list[Claim]]:
         groups: dict[tuple[str, str], list[Claim]] = defaultdict(list)
@@ -569,7 +786,7 @@ class Collector:
     def place_newest(self, versions: list[Claim]) -> None:
         if self.are_of_different_people(versions):
             for claim in versions:
-                folder = "/".join(claim.found.parts[:-1])
+                folder = "/".join(claim.found.home)
                 self.leave(
                     claim.found, f"It is not certain that {folder} is a folder of {claim.person}'s. Give a pattern."
                 )
@@ -585,27 +802,39 @@ class Collector:
 
     def are_of_different_people(self, versions: list[Claim]) -> bool:
         """Does a folder hold further folders, each with this assignment, and no notebook? A class, perhaps."""
-        if not all(claim.by_folder for claim in versions):
+        if not all(claim.by == "folder" for claim in versions):
             return False
-        homes = {self.folders_of(claim.found.parts[:-1])[(self.level or 0) + 1 :] for claim in versions}
+        homes = {self.folders_of(claim.found.home)[(self.level or 0) + 1 :] for claim in versions}
         return len(homes) > 1 and () not in homes
 
     def place(self, claim: Claim, remarks: list[str]) -> None:
+        try:
+            self.place_beside_earlier(claim, remarks)
+        except OSError as error:
+            self.leave(claim.found, f"It cannot be written to {claim.student}'s folder: {why(error)}.")
+
+    def place_beside_earlier(self, claim: Claim, remarks: list[str]) -> None:
         target = self.course.submitted(claim.assignment, claim.student)
         outcome: Literal["new", "unchanged", "replaced"] = "new"
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if target.exists():
             before = f"{existing_date(target):%Y-%m-%d %H:%M} UTC"
-            if target.read_bytes() == claim.found.copy.read_bytes():
+            if filecmp.cmp(target, claim.found.copy, shallow=False):
                 outcome = "unchanged"
                 remarks.append("The same file lies there already.")
             elif claim.found.date and claim.found.date > existing_date(target):
                 outcome = "replaced"
-                remarks.append(f"It replaces the submission of {before}.")
+                kept = keep_earlier(target, self.course.earlier(claim.assignment, claim.student))
+                where = kept.relative_to(self.course.root)
+                remarks.append(f"It replaces the submission of {before}, which is kept as {where}.")
             else:
                 self.leave(claim.found, f"{claim.student} has a submission of {before}, and this one is not newer.")
                 return
         if outcome != "unchanged":
             write_submission(claim.found, target)
+        elif claim.found.date and not (target.parent / STAMP).exists():  # never known, or interrupted before it was
+            write_stamp(target.parent / STAMP, claim.found.date)
         if claim.found.stem != claim.assignment:
             remarks.insert(0, f"It is called {target.name} now.")
         reason = " ".join([f"It is {claim.assignment} of {claim.student}.", *remarks])
@@ -613,12 +842,12 @@ class Collector:
 
     def report_empty_folders(self) -> None:
         """Somebody has handed in something, but no notebook."""
-        full = {found.parts[:depth] for found in self.download.notebooks for depth in range(len(found.parts))}
+        full = {found.home[:depth] for found in self.download.notebooks for depth in range(len(found.home) + 1)}
         people = {moodle_person(folder) for folder in full}
         for folder in self.download.folders - full:
             is_students = len(self.folders_of(folder)) == (self.level or 0) + 1 and not self.is_assignment(folder[-1])
             if is_students and moodle_person(folder) not in people - {""}:
-                self.unplaced.append(Unplaced("/".join(folder), self.without_notebook(folder)))
+                self.unplaced.append(Unplaced(shown(folder), self.without_notebook(folder)))
 
     def without_notebook(self, folder: tuple[str, ...]) -> str:
         """If it is known what this is a download of, the student gets an empty submission: zeros with a reason."""
@@ -627,33 +856,89 @@ class Collector:
         student = student_id(moodle["name"] if moodle else folder[-1])
         if not self.assignment or not student:
             return sentence
-        self.course.submitted(self.assignment, student).parent.mkdir(parents=True, exist_ok=True)
+        target = self.course.submitted(self.assignment, student)
+        if target.exists():
+            return f"{sentence} What {student} handed in before still counts."
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            return f"{sentence} No folder can be made for {student}: {why(error)}."
         return f"{sentence} {student} counts as having handed in nothing."
+
+
+def lms_name(found: Found) -> tuple[int, re.Match[str] | None]:
+    """The outermost name in the way of an LMS, and how deep it lies: what is inside of it is the student's."""
+    for depth, part in enumerate(found.given):
+        if match := MOODLE.fullmatch(part) or CANVAS.fullmatch(part):
+            return depth, match
+    return 0, None
+
+
+def lms_person(match: re.Match[str]) -> str:
+    return f"{match['name']} ({match['number']})"
 
 
 def moodle_person(folder: tuple[str, ...]) -> str:
     """Moodle makes one folder for a student's files and another for what was typed into the form."""
     match = MOODLE.fullmatch(folder[-1]) if folder else None
-    return f"{match['name']} ({match['number']})" if match else ""
+    return lms_person(match) if match else ""
+
+
+# --- in submitted/ --------------------------------------------------------------------------------------
+
+STAMP = "timestamp.txt"
 
 
 def existing_date(target: Path) -> datetime:
     """When a submission was handed in: as nbgrader reads it, else when its file was written."""
     try:
-        return parse_utc((target.parent / "timestamp.txt").read_text().strip()).replace(tzinfo=UTC)
+        return parse_utc((target.parent / STAMP).read_text(encoding="utf-8").strip()).replace(tzinfo=UTC)
     except (OSError, ValueError, OverflowError):
         return datetime.fromtimestamp(target.stat().st_mtime, UTC)
 
 
+def keep_earlier(target: Path, folder: Path) -> Path:
+    """Copy a submission that is about to be replaced to where nothing is ever replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = f"{existing_date(target):%Y-%m-%d_%H-%M-%S}"
+    names = (f"{stem}_{number}.ipynb" if number else f"{stem}.ipynb" for number in count())
+    kept = next(
+        path for name in names if not (path := folder / name).exists() or filecmp.cmp(target, path, shallow=False)
+    )
+    if not kept.exists():
+        draft = kept.with_suffix(".part")
+        shutil.copy2(target, draft)
+        os.replace(draft, kept)
+    return kept
+
+
 def write_submission(found: Found, target: Path) -> None:
-    """Put a notebook and its date into place, so that nobody ever sees half of it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_suffix(".part")
-    shutil.copyfile(found.copy, draft)
-    stamp = target.parent / "timestamp.txt"
-    if found.date:
-        os.utime(draft, (found.date.timestamp(),) * 2)
-        stamp.write_text(found.date.strftime(TIMESTAMP) + "\n")
-    else:
-        stamp.unlink(missing_ok=True)
-    os.replace(draft, target)
+    """Put a notebook and its date into place, so that nobody ever sees half of it, or one with the other's date.
+
+    A new folder appears at once with both. In an old one the date goes first and comes last: while there is none,
+    the file's own is the right one.
+    """
+    home = target.parent
+    draft = home.parent.parent / f".collecting-{secrets.token_hex(4)}"
+    try:
+        draft.mkdir(parents=True)
+        shutil.copyfile(found.copy, draft / target.name)
+        if found.date:
+            os.utime(draft / target.name, (found.date.timestamp(),) * 2)
+            write_stamp(draft / STAMP, found.date)
+        home.parent.mkdir(exist_ok=True)
+        if not home.exists() or not any(home.iterdir()):
+            os.rename(draft, home)
+            return
+        (home / STAMP).unlink(missing_ok=True)
+        os.replace(draft / target.name, target)
+        if found.date:
+            os.replace(draft / STAMP, home / STAMP)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def write_stamp(path: Path, date: datetime) -> None:
+    draft = path.with_suffix(".part")
+    draft.write_text(date.strftime(TIMESTAMP) + "\n", encoding="utf-8")
+    os.replace(draft, path)

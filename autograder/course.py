@@ -3,6 +3,7 @@
 source/02_masks/02_masks.ipynb             the instructor's notebook with solutions, written by `make build`
 release/02_masks/02_masks.ipynb            what students get
 submitted/ada/02_masks/02_masks.ipynb      what came back
+earlier/ada/02_masks/2026-03-02_10-30-00.ipynb   what it replaced there
 autograded/ada/02_masks/02_masks.ipynb     with the judge's reports
 feedback/ada/02_masks/02_masks.html        for the student
 verdicts/02_masks/ada.json                 what the judge found, for the report and for regrading
@@ -67,6 +68,10 @@ class Course:
 
     def submitted(self, assignment: str, student: str) -> Path:
         return self.root / "submitted" / student / assignment / f"{assignment}.ipynb"
+
+    def earlier(self, assignment: str, student: str) -> Path:
+        """The folder of what a student's later submissions have replaced."""
+        return self.root / "earlier" / student / assignment
 
     def autograded(self, assignment: str, student: str) -> Path:
         return self.root / "autograded" / student / assignment / f"{assignment}.ipynb"

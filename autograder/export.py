@@ -1,7 +1,7 @@
 """Grades and findings as CSV: for an LMS, by exercise, by misconception.
 
 grades.csv          nbgrader's own export: one line for each student and assignment, with scores given by hand
-exercises.csv       one line for each student and exercise
+exercises.csv       one line for each student and exercise; of a student with none, one that says why
 misconceptions.csv  one line for each misconception somebody holds
 
 A spreadsheet would take a cell that begins with =, +, - or @ for a formula, and names come from students. Such a cell
@@ -99,6 +99,8 @@ def exercise_rows(course: Course) -> Iterator[Sequence[str | float]]:
     """By assignment and student, the exercises in the order of the notebook."""
     for assignment in graded_assignments(course):
         for verdict in read_verdicts(course, assignment):
+            if not verdict.exercises:
+                yield verdict.student, assignment, "", f"{verdict.status}: {verdict.reason}", 0.0, 0.0, 0.0, 0.0, ""
             for e in verdict.exercises:
                 points = map(float, (e.points, e.max_points, e.hidden_points, e.hidden_max_points))
                 yield verdict.student, assignment, e.name, e.outcome, *points, e.misconception or ""

@@ -7,7 +7,8 @@ nbgrader_config.py, so `nbgrader generate_feedback` and formgrader write the sam
 
 - Formulas become MathML, which browsers show by themselves.
 - Whatever a student wrote or printed is hostile until it is cleaned: only harmless elements, attributes and classes
-  are left, pictures are part of the page, and the page's Content-Security-Policy forbids scripts and all requests.
+  are left, and the page's Content-Security-Policy forbids scripts and all requests.
+- Pictures are part of the page, those that were pasted into a written answer too.
 - The text of hidden tests is left out, long outputs are shortened.
 """
 
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import nbgrader
 import nh3
@@ -31,13 +33,13 @@ from nbconvert.exporters import HTMLExporter
 from nbconvert.filters.highlight import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
-from nbgrader.api import MissingEntry
 from nbgrader.converters import GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
 from pygments.token import STANDARD_TYPES
 from traitlets.config import Config
 
 from autograder.course import HERE, Course, CourseError
+from autograder.rebuild import as_dict, as_text, pictures, printable
 
 TEMPLATES = HERE / "templates"
 NBGRADER_TEMPLATES = Path(nbgrader.__file__).parent / "server_extensions" / "formgrader" / "templates"
@@ -48,6 +50,7 @@ MOST_LINES = 200  # of an output
 MOST_CHARACTERS = 20_000  # of a source, or of an output that is text
 MOST_OF_A_REPORT = 100_000  # characters of HTML; the largest real ones have 80,000
 MOST_OF_A_PICTURE = 3_000_000  # characters of base64
+MOST_OF_A_PASTED_PICTURE = 15_000_000  # a photograph of a sheet of paper may be an answer
 MOST_OF_A_FORMULA = 1_000  # characters: the converter is recursive and compiled, and would end the process
 
 # --- formulas -------------------------------------------------------------------------------------------
@@ -68,19 +71,28 @@ def formula(latex: str, *, display: bool) -> str:
 
 
 class FormulaRenderer(IPythonRenderer):
-    """Puts a numbered place in the page for each formula. The formulas are filled in when the rest has been cleaned."""
+    """Puts a numbered place in the page for each formula and for each picture that was pasted.
+
+    They are filled in when the rest has been cleaned.
+    """
 
     # Nobody can guess it. A place is an element: in an attribute it would be escaped, and never filled.
     PLACE = f"formula-{secrets.token_hex(8)}"
     FOUND = re.compile(rf'<code class="{PLACE}">(\d+)</code>')
+    PASTED = "attachment:"
+    PASTED_IN_HTML = re.compile(r"""<img\b[^<>]*\ssrc\s*=\s*["']?(attachment:[^"'<>]+)[^<>]*>""", re.IGNORECASE)
 
-    def __init__(self, **options: Any):
-        super().__init__(**options)
-        self.formulas: list[str] = []
+    def __init__(self, attachments: Any = None):
+        super().__init__(escape=False, exclude_anchor_links=True)
+        self.pictures = pictures(attachments)
+        self.elements: list[str] = []
+
+    def put(self, element: str) -> str:
+        self.elements.append(element)
+        return f'<code class="{self.PLACE}">{len(self.elements) - 1}</code>'
 
     def place(self, latex: str, *, display: bool) -> str:
-        self.formulas.append(formula(latex, display=display))
-        return f'<code class="{self.PLACE}">{len(self.formulas) - 1}</code>'
+        return self.put(formula(latex, display=display))
 
     def block_math(self, body: str) -> str:
         return self.place(body, display=True)
@@ -91,8 +103,32 @@ class FormulaRenderer(IPythonRenderer):
     def latex_environment(self, name: str, body: str) -> str:
         return self.place(rf"\begin{{{name}}}{body}\end{{{name}}}", display=True)
 
+    def image(self, text: str, url: str, title: str | None = None) -> str:
+        return self.put(self.picture(url, text)) if url.startswith(self.PASTED) else super().image(text, url, title)
+
+    def block_html(self, html: str) -> str:
+        return super().block_html(self.with_pictures(html))
+
+    def inline_html(self, html: str) -> str:
+        return super().inline_html(self.with_pictures(html))
+
+    def with_pictures(self, text: str) -> str:
+        return self.PASTED_IN_HTML.sub(lambda found: self.put(self.picture(found[1], "")), text)
+
+    def picture(self, address: str, description: str) -> str:
+        """A picture that was pasted into the cell, or a word about its absence."""
+        name = address.removeprefix(self.PASTED)
+        bundle = self.pictures.get(name) or self.pictures.get(unquote(name))
+        if not bundle:
+            return f"<em>(The picture {html.escape(name)} is not in the notebook.)</em>"
+        [(kind, data)] = bundle.items()
+        if len(data) > MOST_OF_A_PASTED_PICTURE:
+            return f"<em>(The picture {html.escape(name)} is too large to be shown here.)</em>"
+        words = html.escape(html.unescape(re.sub(r"<[^>]*>", "", description)) or "a picture")
+        return f'<img alt="{words}" src="data:{kind};base64,{"".join(data.split())}">'
+
     def filled(self, page: str) -> str:
-        return self.FOUND.sub(lambda found: self.formulas[int(found[1])], page)
+        return self.FOUND.sub(lambda found: self.elements[int(found[1])], page)
 
 
 # --- hostile text ---------------------------------------------------------------------------------------
@@ -146,14 +182,36 @@ def cleaned(page: str) -> str:
     return str(CLEANER.clean(page))
 
 
-def cleaned_markdown(source: str, attachments: dict[str, Any]) -> str:
-    renderer = FormulaRenderer(escape=False, attachments=attachments, exclude_anchor_links=True)
-    return renderer.filled(cleaned(MarkdownWithMath(renderer=renderer).render(source)))
+def cleaned_markdown(source: str, attachments: Any) -> str:
+    """The HTML of a text, or the text as it stands if no HTML can be made of it."""
+    renderer = FormulaRenderer(attachments)
+    try:
+        return renderer.filled(cleaned(MarkdownWithMath(renderer=renderer).render(source)))
+    except (ValueError, TypeError, LookupError, RecursionError):  # quotations in quotations in quotations …
+        return f"<pre>{html.escape(sound(source))}</pre>"
 
 
 # A class has most of its cells in common.
-common_markdown = lru_cache(maxsize=2_000)(lambda source: cleaned_markdown(source, {}))
+markdown_without_pictures = lru_cache(maxsize=2_000)(lambda source: cleaned_markdown(source, {}))
 highlighted = lru_cache(maxsize=2_000)(Highlight2HTML(pygments_lexer="ipython3"))
+
+
+@pass_context
+def common_markdown(context: Any, source: str) -> str:
+    """The filter for texts in a feedback page and, by nbgrader_config.py, in formgrader's."""
+    attachments = context.get("cell", {}).get("attachments")
+    return cleaned_markdown(source, attachments) if attachments else markdown_without_pictures(source)
+
+
+def sound(value: Any) -> Any:
+    """The same without halves of characters (lone surrogates), which no file can hold."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [sound(each) for each in value]
+    if isinstance(value, dict):
+        return NotebookNode({sound(key): sound(each) for key, each in value.items()})
+    return value
 
 
 # --- what is left out -----------------------------------------------------------------------------------
@@ -161,49 +219,62 @@ highlighted = lru_cache(maxsize=2_000)(Highlight2HTML(pygments_lexer="ipython3")
 HIDDEN_TESTS = re.compile(r"(?ms)^[^\n]*BEGIN HIDDEN TESTS.*?(?:END HIDDEN TESTS[^\n]*(?:\n|\Z)|\Z)")
 
 
+NOT_SHOWN = "(an output that is not shown here)"
 GRADE_ID = re.compile(r"[\w-]+", re.ASCII)  # nbgrader's own rule
 
 
 def tidy(cell: NotebookNode) -> None:
     """Leave out hidden tests and whatever is too long. Metadata that would shape the page goes too."""
-    test = is_test(cell)
-    if test:
+    details = as_dict(as_dict(cell.get("metadata")).get("nbgrader"))
+    is_test = bool(details.get("grade") and not details.get("solution"))  # nothing of the student's stands in it
+    cell.cell_type = cell.get("cell_type") if cell.get("cell_type") in ("code", "markdown") else "raw"
+    cell.source = as_text(cell.get("source"))
+    if is_test:
         cell.source = HIDDEN_TESTS.sub("", cell.source).rstrip()
     cell.source = shortened(cell.source)
-    cell.metadata = NotebookNode(kept_metadata(cell.metadata))
+    cell.metadata = NotebookNode(kept_metadata(as_dict(cell.get("metadata")), details))
     if cell.cell_type != "code":
         return
-    if len(cell.outputs) > MOST_OUTPUTS:
-        note = f"… and {len(cell.outputs) - MOST_OUTPUTS} more outputs"
-        cell.outputs = [*cell.outputs[:MOST_OUTPUTS], NotebookNode(output_type="stream", name="stdout", text=note)]
-    for output in cell.outputs:
-        if output.output_type == "stream":
-            output.text = shortened(output.text)
-        elif output.output_type == "error":
-            last_line = f"{output.ename}: {output.evalue}"
-            # The traceback of a test shows the lines of the test.
-            output.traceback = [shortened(last_line if test else "\n".join(output.traceback) or last_line)]
-        else:
-            output.metadata = NotebookNode()
-            output.data = NotebookNode(shown_data(output.data))
+    outputs = cell.get("outputs")
+    outputs = outputs if isinstance(outputs, list) else []
+    cell.outputs = [shown_output(as_dict(output), is_test) for output in outputs[:MOST_OUTPUTS]]
+    if len(outputs) > MOST_OUTPUTS:
+        cell.outputs.append(remark(f"… and {len(outputs) - MOST_OUTPUTS} more outputs"))
 
 
-def kept_metadata(metadata: NotebookNode) -> Iterator[tuple[str, Any]]:
+def kept_metadata(metadata: dict[str, Any], details: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """What nbgrader knows of the cell, and whether it is folded in the notebook."""
-    details = metadata.get("nbgrader")
-    if details and GRADE_ID.fullmatch(details.get("grade_id", "")):
+    if GRADE_ID.fullmatch(as_text(details.get("grade_id"))):
         yield "nbgrader", details
-    if "jupyter" in metadata and not (details and details.get("solution")):
-        yield "jupyter", metadata["jupyter"]
+    if "jupyter" in metadata and not details.get("solution"):
+        yield "jupyter", NotebookNode(as_dict(metadata["jupyter"]))
 
 
-def is_test(cell: NotebookNode) -> bool:
-    """Whether the machine grades this cell, and the student did not write it."""
-    details = cell.metadata.get("nbgrader", {})
-    return bool(details.get("grade") and not details.get("solution"))
+def shown_output(output: dict[str, Any], is_test: bool) -> NotebookNode:
+    """An output with nothing but what the page shows of it."""
+    kind = output.get("output_type")
+    if kind == "stream":
+        name = "stderr" if output.get("name") == "stderr" else "stdout"
+        return NotebookNode(output_type="stream", name=name, text=shortened(as_text(output.get("text"))))
+    if kind == "error":
+        name, value = (as_text(output.get(key)) for key in ("ename", "evalue"))
+        traceback = output.get("traceback")
+        lines = [line for line in traceback if isinstance(line, str)] if isinstance(traceback, list) else []
+        # The traceback of a test shows the lines of the test.
+        text = shortened("\n".join([] if is_test else lines) or f"{name}: {value}")
+        return NotebookNode(output_type="error", ename=name, evalue=value, traceback=[text])
+    if kind not in ("display_data", "execute_result"):
+        return remark(NOT_SHOWN)
+    data = NotebookNode(shown_data(as_dict(output.get("data"))))
+    count = {"execution_count": None} if kind == "execute_result" else {}
+    return NotebookNode(output_type=kind, metadata=NotebookNode(), data=data, **count)
 
 
-def shown_data(data: NotebookNode) -> Iterator[tuple[str, str]]:
+def remark(text: str) -> NotebookNode:
+    return NotebookNode(output_type="stream", name="stdout", text=text)
+
+
+def shown_data(data: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """The one representation of an output that the page shows."""
     kind = next((kind for kind in SHOWN_TYPES if isinstance(data.get(kind), str)), "")
     report = kind == "text/html" and len(data[kind]) <= MOST_OF_A_REPORT
@@ -213,7 +284,7 @@ def shown_data(data: NotebookNode) -> Iterator[tuple[str, str]]:
     elif kind in ("text/markdown", "text/latex", "text/plain"):
         yield kind, shortened(data[kind])
     else:
-        yield "text/plain", "(an output that is not shown here)"
+        yield "text/plain", NOT_SHOWN
 
 
 def shortened(text: str) -> str:
@@ -250,12 +321,12 @@ class FeedbackExporter(HTMLExporter):
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
-        attachments = context.get("cell", {}).get("attachments", {})
-        return cleaned_markdown(source, attachments) if attachments else common_markdown(source)
+        return common_markdown(context, source)
 
     def from_notebook_node(  # type: ignore[override]
         self, nb: NotebookNode, resources: dict[str, Any] | None = None, **options: Any
     ) -> tuple[str, dict[str, Any]]:
+        nb = sound(nb)
         for cell in nb.cells:
             tidy(cell)
         # HTMLExporter would parse the finished page once more, for what this template has no need of.
@@ -277,11 +348,14 @@ def write_feedback(
     for student in chosen:
         try:
             written.append(write_page(converter, course, assignment, student))
-        except (OSError, ValueError, MissingEntry) as error:
-            failed.append(f"{student}: {error}")
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # also what compiled code panics with: one page must not cost the others
+            failed.append(f"{student}: {printable(str(error)[:300]) or type(error).__name__}")
         progress(student)
     if failed:
-        raise CourseError("\n".join([f"Feedback pages written: {len(written)}. These were not:", *failed]))
+        heading = f"{assignment}: feedback pages written: {len(written)}. These were not:"
+        raise CourseError("\n".join([heading, *failed]))
     return written
 
 

@@ -270,11 +270,7 @@ def assignment_report(course: Course, assignment: str) -> AssignmentReport:
 
 
 def read_verdicts(course: Course, assignment: str) -> list[Verdict]:
-    try:
-        found = list(verdicts(course, assignment))
-    except (ValueError, TypeError, KeyError) as error:
-        folder = course.verdict(assignment, "x").parent
-        raise CourseError(f"A verdict in {folder} cannot be read ({error}). Grade the assignment again.") from error
+    found = list(verdicts(course, assignment))
     if not found:
         raise CourseError(f"{assignment} has no verdicts yet. First run: python -m autograder grade {assignment}")
     return found

@@ -74,6 +74,8 @@ def read_verdict(path: Path) -> Verdict:
 def verdict_from(data: dict[str, Any]) -> Verdict:
     """The verdict from its JSON data."""
     exercises = tuple(ExerciseVerdict(**exercise) for exercise in data.pop("exercises"))
+    if not all(isinstance(points, int | float) for e in exercises for points in (e.points, e.hidden_points)):
+        raise ValueError("points that are no numbers")
     tuples: dict[str, Any] = {name: tuple(data.pop(name)) for name in ("notes", "walls")}
     return Verdict(exercises=exercises, **tuples, **data)
 
@@ -81,4 +83,9 @@ def verdict_from(data: dict[str, Any]) -> Verdict:
 def verdicts(course: Course, assignment: str) -> Iterator[Verdict]:
     """The verdicts on all submissions of an assignment, by student."""
     for path in sorted(course.verdict(assignment, "*").parent.glob("*.json")):
-        yield read_verdict(path)
+        try:
+            yield read_verdict(path)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            advice = f"Run: python -m autograder grade {assignment}"
+            reason = f"The verdict cannot be read ({type(error).__name__}: {str(error)[:100]}). {advice}"
+            yield Verdict(path.stem, assignment, "flagged", reason)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
+import random
 import shutil
+import socket
 import stat
 import time
 import zipfile
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import count, product
 from pathlib import Path
 
 import pytest
@@ -103,6 +109,12 @@ def only(collected: Collected) -> Placed:
         (["Ada Lovelace_12345_assignsubmission_file_/my solution.ipynb"], ["Ada_Lovelace"]),
         (["Ada Lovelace_12345_assignsubmission_file_/a/b/x.ipynb"], ["Ada_Lovelace"]),
         (["Zoë O'Neill-Müller_7_assignsubmission_file_/x.ipynb"], ["Zoe_O_Neill-Muller"]),
+        (
+            ["Ada Lovelace_12_assignsubmission_file_my work.ipynb", "Ben_13_assignsubmission_file_x.ipynb"],
+            ["Ada_Lovelace", "Ben"],
+        ),
+        (["hw2/Ada_1_assignsubmission_file_/x.ipynb", "hw2/Ben_2_assignsubmission_file_/x.ipynb"], ["Ada", "Ben"]),
+        (["hw2/lovelaceada_1_2_x.ipynb", "hw2/byronben_3_4_x.ipynb", "hw2/readme.txt"], ["byronben", "lovelaceada"]),
         (["lovelaceada_12345_67890_02_masks.ipynb", "byronben_12_13_02_masks-1.ipynb"], ["byronben", "lovelaceada"]),
         (["lovelaceada_LATE_12345_67890_homework.ipynb"], ["lovelaceada"]),
         (["ada_02_masks.ipynb", "ben_02_masks.ipynb"], ["ada", "ben"]),
@@ -140,6 +152,8 @@ def test_names_that_are_understood(
         ("Łukasz Żółć", "Łukasz_Zołc"),
         ("..", ""),
         ("a" * 300, "a" * 100),
+        ("李" * 300, "李" * 66),
+        ("\U00020000" * 300, "\U00020000" * 50),
     ],
 )
 def test_student_ids_are_safe_names_of_folders(name: str, student: str) -> None:
@@ -331,6 +345,149 @@ def test_a_version_in_an_older_folder(course: Course, download: Path) -> None:
     assert only(collect(course, download)).student == "ada"
 
 
+# --- what students call things in their own archives and folders --------------------------------------------
+
+GRACE, FORGED = notebook(remark="Grace's"), notebook(remark="forged")
+FORGERIES = {
+    "Canvas, in a zip": (
+        {
+            "hoppergrace_2_98_02_masks.ipynb": GRACE,
+            "lovelaceada_1_97_hw.zip": {"hoppergrace_2_99_02_masks.ipynb": FORGED},
+        },
+        ("hoppergrace", "lovelaceada"),
+    ),
+    "Canvas, in a zip in a zip": (
+        {
+            "hoppergrace_2_98_02_masks.ipynb": GRACE,
+            "lovelaceada_1_97_hw.zip": {"hoppergrace_2_99_hw.zip": {"hoppergrace_2_99_02_masks.ipynb": FORGED}},
+        },
+        ("hoppergrace", "lovelaceada"),
+    ),
+    "Canvas, as a name of the student's own": (
+        {"hoppergrace_2_98_02_masks.ipynb": GRACE, "lovelaceada_1_97_hoppergrace_2_99_02_masks.ipynb": FORGED},
+        ("hoppergrace", "lovelaceada"),
+    ),
+    "Moodle, in a zip": (
+        {
+            "Grace Hopper_22_assignsubmission_file_/02_masks.ipynb": GRACE,
+            "Ada_1_assignsubmission_file_/hw.zip": {"Grace Hopper_22_assignsubmission_file_/02_masks.ipynb": FORGED},
+        },
+        ("Grace_Hopper", "Ada"),
+    ),
+    "Moodle, in a folder": (
+        {
+            "Grace Hopper_22_assignsubmission_file_/02_masks.ipynb": GRACE,
+            "Ada_1_assignsubmission_file_/Grace Hopper_22_assignsubmission_file_/02_masks.ipynb": FORGED,
+        },
+        ("Grace_Hopper", "Ada"),
+    ),
+    "Moodle's flat names": (
+        {
+            "Grace Hopper_22_assignsubmission_file_02_masks.ipynb": GRACE,
+            "Ada_1_assignsubmission_file_Grace Hopper_22_assignsubmission_file_02_masks.ipynb": FORGED,
+        },
+        ("Grace_Hopper", "Ada"),
+    ),
+    "folders, a zip with a folder": (
+        {
+            "grace/02_masks.ipynb": GRACE,
+            "ada/hw.zip": {"grace/02_masks.ipynb": FORGED, "../grace/02_masks.ipynb": FORGED},
+        },
+        ("grace", "ada"),
+    ),
+    "folders, a Moodle folder in one": (
+        {"grace/02_masks.ipynb": GRACE, "ada/grace_2_assignsubmission_file_/02_masks.ipynb": FORGED},
+        ("grace", "ada"),
+    ),
+    "folders, a Canvas name in one": (
+        {"grace/02_masks.ipynb": GRACE, "ada/grace_2_99_02_masks.ipynb": FORGED},
+        ("grace", "ada"),
+    ),
+    "zips, one for each": (
+        {"grace.zip": {"02_masks.ipynb": GRACE}, "ada.zip": {"grace/02_masks.ipynb": FORGED}},
+        ("grace", "ada"),
+    ),
+    "all in one folder": (
+        {"grace_02_masks.ipynb": GRACE, "ada_02_masks.zip": {"grace_02_masks.ipynb": FORGED}},
+        ("grace", "ada"),
+    ),
+}
+
+
+def packed(files: dict, date: datetime) -> bytes:
+    """A zip with these files; a dictionary in it is a zip too."""
+    return zipped(
+        {name: packed(what, TUESDAY) if isinstance(what, dict) else what for name, what in files.items()}, date
+    )
+
+
+@pytest.mark.parametrize("way", ["folder", "zip"])
+@pytest.mark.parametrize("name", FORGERIES)
+def test_nobody_hands_in_for_somebody_else(name: str, way: str, course: Course, download: Path) -> None:
+    files, (grace, ada) = FORGERIES[name]
+    if way == "zip":
+        download = put(download.parent, "d.zip", packed(files, MONDAY))
+    else:
+        for path, content in files.items():
+            put(download, path, packed(content, TUESDAY) if isinstance(content, dict) else content)
+    collected = collect(course, download)
+    assert {each.student for each in collected.placed} == {grace, ada}
+    assert course.submitted("02_masks", grace).read_bytes() == GRACE
+    assert course.submitted("02_masks", ada).read_bytes() == FORGED
+    assert {date_in_nbgrader(course, student) for student in (grace, ada)} == {MONDAY.replace(tzinfo=None)}
+
+
+def test_a_pattern_finds_nobody_in_a_students_archive(course: Course, tmp_path: Path) -> None:
+    files = {
+        "x/student=ada/hw.zip": {"student=grace/02_masks.ipynb": FORGED},
+        "x/hw.zip": {"student=grace/a.ipynb": FORGED},
+    }
+    collected = collect(course, put(tmp_path, "d.zip", packed(files, MONDAY)), pattern=r"student=(?P<student>\w+)/")
+    assert only(collected).student == "ada"
+    assert "inside of an archive that a student packed" in reason(collected, "x/hw/student=grace/a.ipynb")
+    greedy = collect(course, tmp_path / "d.zip", pattern=r".*student=(?P<student>\w+)/")
+    assert greedy.placed == ()
+
+
+@pytest.mark.parametrize("name", ["hoppergrace_2_99_02_masks.ipynb", "Grace_2_assignsubmission_file_/02_masks.ipynb"])
+@pytest.mark.parametrize("other", ["02_masks.ipynb", None])
+def test_a_lone_folder_may_be_a_students(name: str, other: str | None, course: Course, download: Path) -> None:
+    put(download, f"ada/{name}")
+    if other:
+        put(download, f"ada/{other}", notebook(remark="other"))
+    collected = collect(course, download)
+    assert "not certain whether ada is a student's folder. If not, collect ada itself" in reason(
+        collected, f"ada/{name}"
+    )
+    assert {each.student for each in collected.placed} <= {"ada"}
+
+
+def test_a_folder_in_an_archive_is_nobody_and_hides_nobody(course: Course, download: Path) -> None:
+    put(
+        download,
+        "Ada_1_assignsubmission_file_/hw.zip",
+        zipped({"Grace_2_assignsubmission_file_/02_masks.ipynb": FORGED}),
+    )
+    put(download, "Grace_2_assignsubmission_file_/essay.docx", b"x")
+    collected = collect(course, download, "02_masks")
+    assert "Grace counts as having handed in nothing" in reason(collected, "Grace_2_assignsubmission_file_")
+    put(download, "Ada_1_assignsubmission_file_/hw.zip", zipped({"Kim_3_assignsubmission_file_/": b""}))
+    assert "Kim" not in [each.split("_")[0] for each in course.students("02_masks")]
+
+
+def test_versions_in_an_archive_are_told_apart_by_their_own_dates(course: Course, download: Path) -> None:
+    newer, older = (
+        zipfile.ZipInfo("b/02_masks.ipynb", (2020, 1, 2, 0, 0, 0)),
+        zipfile.ZipInfo("a/02_masks.ipynb", (2020, 1, 1, 0, 0, 0)),
+    )
+    with zipfile.ZipFile(put(download, "ada.zip", b""), "w") as archive:
+        archive.writestr(newer, notebook(remark="newer"))
+        archive.writestr(older, notebook(remark="older"))
+    os.utime(download / "ada.zip", (MONDAY.timestamp(),) * 2)
+    assert only(collect(course, download)).path == "ada/b/02_masks.ipynb"
+    assert date_in_nbgrader(course, "ada") == MONDAY.replace(tzinfo=None)
+
+
 # --- dates and what is there already --------------------------------------------------------------------
 
 
@@ -384,7 +541,9 @@ def test_only_a_newer_one_replaces(course: Course, download: Path) -> None:
     put(download, "ada/02_masks.ipynb", notebook(remark="second"), TUESDAY)
     placed = only(collect(course, download))
     assert placed.outcome == "replaced"
-    assert placed.reason.endswith("It replaces the submission of 2026-03-02 10:30 UTC.")
+    kept = "earlier/ada/02_masks/2026-03-02_10-30-00.ipynb"
+    assert placed.reason.endswith(f"It replaces the submission of 2026-03-02 10:30 UTC, which is kept as {kept}.")
+    assert (course.root / kept).read_bytes() == notebook(remark="first")
     assert date_in_nbgrader(course, "ada") == TUESDAY.replace(tzinfo=None)
 
     put(download, "ada/02_masks.ipynb", notebook(remark="first"), MONDAY)
@@ -565,3 +724,411 @@ def test_strange_characters_in_names_are_not_printed(course: Course, tmp_path: P
     collected = collect(course, put(tmp_path, "d.zip", zipped({"ada\x1b[31m\n/02_masks.ipynb": notebook()})))
     assert only(collected).path == "ada?[31m?/02_masks.ipynb"
     assert only(collected).student == "ada_31m"
+
+
+# --- one bad file ---------------------------------------------------------------------------------------
+
+BIG = notebook(remark="x" * 3000)
+Mend = Callable[
+    [bytearray, int, int], object
+]  # changes an archive, given where its last entry stands in its directory and begins
+
+
+def at(place: int, new: bytes, *, in_directory: bool = True) -> Mend:
+    """Write these bytes at this place of the last entry, in the directory or where its content begins."""
+
+    def write(archive: bytearray, listed: int, begins: int) -> None:
+        start = (listed if in_directory else begins) + place
+        archive[start : start + len(new)] = new
+
+    return write
+
+
+def mode(kind: int) -> Mend:
+    return at(38, ((kind | 0o644) << 16).to_bytes(4, "little"))
+
+
+def nothing(archive: bytearray, listed: int, begins: int) -> None:
+    """A name can be enough."""
+
+
+def with_extra(extra: bytes) -> Mend:
+    """Put an extra field behind the last name in the directory."""
+
+    def insert(archive: bytearray, listed: int, begins: int) -> None:
+        behind = listed + 46 + int.from_bytes(archive[listed + 28 : listed + 30], "little")
+        archive[listed + 30 : listed + 32] = len(extra).to_bytes(2, "little")
+        archive[behind:behind] = extra
+        end = archive.rindex(b"PK\x05\x06") + 12
+        archive[end : end + 4] = (int.from_bytes(archive[end : end + 4], "little") + len(extra)).to_bytes(4, "little")
+
+    return insert
+
+
+NB = "ben/02_masks.ipynb"
+GARBAGE = b"\xa5" * 200
+BAD_ENTRIES: dict[
+    str, tuple[str, int, Mend, str | None]
+] = {  # name, compression, damage, what is said (None: it is placed)
+    "a name that is not the UTF-8 it says": (NB, zipfile.ZIP_STORED, at(8, b"\x00\x08"), None),
+    "nor is it anything else": ("ben\xe9/02_masks.ipynb", zipfile.ZIP_STORED, at(49, b"\xff\xff"), "name in directory"),
+    "version 20": (NB, zipfile.ZIP_DEFLATED, at(6, b"\xc8"), None),
+    "broken extra fields": (NB, zipfile.ZIP_DEFLATED, with_extra(b"\x01\x00\xff\x00abc"), None),
+    "broken LZMA": (NB, zipfile.ZIP_LZMA, at(80, GARBAGE, in_directory=False), "cannot be unpacked"),
+    "broken LZMA properties": (NB, zipfile.ZIP_LZMA, at(48, GARBAGE, in_directory=False), "cannot be unpacked"),
+    "broken bzip2": (NB, zipfile.ZIP_BZIP2, at(80, GARBAGE, in_directory=False), "cannot be unpacked"),
+    "broken deflate": (NB, zipfile.ZIP_DEFLATED, at(80, GARBAGE, in_directory=False), "cannot be unpacked"),
+    "another content": (NB, zipfile.ZIP_STORED, at(80, GARBAGE, in_directory=False), "Bad CRC-32"),
+    "an unknown compression": (NB, zipfile.ZIP_DEFLATED, at(10, b"\x61\x00"), "compression"),
+    "a content elsewhere": (NB, zipfile.ZIP_DEFLATED, at(42, b"\xff\xff\xff\x7f"), "cannot be unpacked"),
+    "a content before the file": (NB, zipfile.ZIP_DEFLATED, at(42, b"\x01\x00\x00\x00"), "cannot be unpacked"),
+    "another name inside": (NB, zipfile.ZIP_DEFLATED, at(30, b"dan", in_directory=False), "differ"),
+    "a password": (NB, zipfile.ZIP_DEFLATED, at(8, b"\x01\x00"), "protected by a password"),
+    "strong encryption": (NB, zipfile.ZIP_DEFLATED, at(8, b"\x40\x00"), "encryption"),
+    "a date that is none": (NB, zipfile.ZIP_DEFLATED, at(12, b"\xff\xff\xff\xff"), None),
+    "a link": (NB, zipfile.ZIP_DEFLATED, mode(stat.S_IFLNK), "It is a link"),
+    "a pipe": (NB, zipfile.ZIP_DEFLATED, mode(stat.S_IFIFO), "not an ordinary file"),
+    "a device": (NB, zipfile.ZIP_DEFLATED, mode(stat.S_IFCHR), "not an ordinary file"),
+    "an absolute path": ("/ben/02_masks.ipynb", zipfile.ZIP_DEFLATED, nothing, "leads out of the archive"),
+    "a path upwards": ("ben/../../02_masks.ipynb", zipfile.ZIP_DEFLATED, nothing, "leads out of the archive"),
+    "a drive": ("C:\\ben\\02_masks.ipynb", zipfile.ZIP_DEFLATED, nothing, "leads out of the archive"),
+    "backslashes": ("ben\\02_masks.ipynb", zipfile.ZIP_DEFLATED, nothing, None),
+    "a name without an end": ("ben/" + "x" * 60_000 + ".ipynb", zipfile.ZIP_DEFLATED, nothing, "far too long"),
+    "folders without an end": ("a/" * 20_000 + "02_masks.ipynb", zipfile.ZIP_DEFLATED, nothing, "far too long"),
+    "a device's name": ("CON/02_masks.ipynb", zipfile.ZIP_DEFLATED, nothing, None),
+    "control characters": ("ben\x00\x07\x1b[2J/02_masks.ipynb", zipfile.ZIP_DEFLATED, nothing, "not a notebook"),
+    "a name that turns about": ("ben\u202e/02_masks.ipynb", zipfile.ZIP_DEFLATED, nothing, None),
+    "a folder called a notebook": (
+        "ben/02_masks.ipynb/",
+        zipfile.ZIP_DEFLATED,
+        nothing,
+        "no notebook in this student's folder",
+    ),
+    "no name": ("./", zipfile.ZIP_DEFLATED, nothing, None),
+}
+
+
+def with_bad_entry(name: str, compression: int, damage: Mend) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", compression) as archive:
+        archive.writestr("ada/02_masks.ipynb", notebook())
+        archive.writestr(name, b"" if name.endswith("/") else BIG)
+    raw = bytearray(packed.getvalue())
+    listed = raw.rindex(b"PK\x01\x02")
+    damage(raw, listed, int.from_bytes(raw[listed + 42 : listed + 46], "little"))
+    return bytes(raw)
+
+
+@pytest.mark.parametrize("what", BAD_ENTRIES)
+def test_a_bad_entry_of_the_download_costs_only_itself(what: str, course: Course, tmp_path: Path) -> None:
+    name, compression, damage, said = BAD_ENTRIES[what]
+    collected = collect(course, put(tmp_path, "d.zip", with_bad_entry(name, compression, damage)))
+    assert course.submitted("02_masks", "ada").read_bytes() == notebook()
+    others = [each.student for each in collected.placed if each.student != "ada"]
+    reasons = " ".join(each.reason for each in collected.unplaced)
+    assert (len(others) == 1 or name == "./") and not reasons if said is None else said in reasons and not others
+    assert all(each.path.isprintable() and len(each.path) <= 300 for each in (*collected.placed, *collected.unplaced))
+
+
+@pytest.mark.parametrize("what", BAD_ENTRIES)
+def test_a_bad_entry_of_a_students_archive_costs_only_itself(what: str, course: Course, download: Path) -> None:
+    name, compression, damage, said = BAD_ENTRIES[what]
+    put(download, "ada/hw.zip", with_bad_entry(name, compression, damage))
+    put(download, "cy/02_masks.ipynb")
+    collected = collect(course, download)
+    assert {each.student for each in collected.placed} == {"ada", "cy"}
+    assert said is None or said in " ".join(each.reason for each in collected.unplaced) or name.endswith("/")
+
+
+def damaged(content: bytes, seed: int) -> bytes:
+    """The content with a few bytes changed, or cut off somewhere."""
+    chance = random.Random(seed)
+    if seed % 5 == 0:
+        return content[: chance.randrange(len(content))]
+    made = bytearray(content)
+    for _ in range(chance.randrange(1, 12)):
+        near_the_end = seed % 2 and chance.random() < 0.9  # where the directory is
+        place = chance.randrange(len(made) - 300 if near_the_end else 0, len(made))
+        made[place] = chance.randrange(256)
+    return bytes(made)
+
+
+def test_whatever_is_wrong_with_an_archive_costs_only_its_student(course: Course, download: Path) -> None:
+    put(download, "ada/02_masks.ipynb")
+    content = zipped({f"{name}/02_masks.ipynb": b"{}" * 50 for name in ("é", "b")})
+    for seed in range(400):
+        put(download, f"s{seed:03}/hw.zip", damaged(content, seed))
+    collected = collect(course, download)
+    placed = {each.student for each in collected.placed}
+    reported = {each.path.split("/")[0] for each in collected.unplaced}
+    assert "ada" in placed
+    assert {f"s{seed:03}" for seed in range(400)} <= placed | reported
+
+
+def test_whatever_is_wrong_with_the_download_is_a_sentence(course: Course, tmp_path: Path) -> None:
+    content = zipped({"é/02_masks.ipynb": b"{}", "ada/02_masks.ipynb": b"{}"})
+    for seed in range(60):
+        with suppress(CourseError):
+            collect(course, put(tmp_path, "d.zip", damaged(content, seed)))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "cannot be opened as a zip"),
+        (zipped({"a.ipynb": b"x"})[:-30], "cannot be opened as a zip"),
+        (b"PK\x05\x06" + bytes(18), "There is no notebook"),
+        (b"PK\x05\x06" + b"\xff" * 18, "cannot be opened as a zip"),
+        (zipped({f"{i}.txt": b"" for i in range(5_001)}), "more than 5,000 files"),
+        (zipped({f"{i}.txt": b"" for i in range(200)}), "holds 180 more files from which nothing was taken"),
+        (zipped({"b.zip": zipped({f"{i}.txt": b"" for i in range(5_001)})}), "more than 5,000 files"),
+    ],
+    ids=["empty", "cut off", "without entries", "impossible numbers", "many", "some", "many, once more packed"],
+)
+def test_a_bad_archive_costs_only_itself(content: bytes, said: str, course: Course, download: Path) -> None:
+    put(download, "ada/02_masks.ipynb")
+    put(download, "ben/hw.zip", content)
+    collected = collect(course, download)
+    assert only(collected).student == "ada"
+    assert said in " ".join(each.reason for each in collected.unplaced)
+    assert len(collected.unplaced) < 25
+
+
+def test_too_many_entries_are_never_listed(course: Course, download: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(download, "ada/02_masks.ipynb")
+    put(download, "ben/hw.zip", zipped({f"{i}.txt": b"" for i in range(6_000)}))
+    made = []
+    original = zipfile.ZipInfo.__init__
+    monkeypatch.setattr(
+        zipfile.ZipInfo, "__init__", lambda self, *a, **k: [made.append(1), original(self, *a, **k)][-1]
+    )
+    assert only(collect(course, download)).student == "ada"
+    assert made == []
+
+
+BAD_NOTEBOOKS = {
+    "no JSON": b"{broken",
+    "nothing": b"",
+    "only space": b" \n",
+    "a list": b"[1, 2]",
+    "a number": b"1e999",
+    "NaN": b'{"nbformat": 4, "cells": [NaN, Infinity]}',
+    "a number without an end": b'{"nbformat": ' + b"9" * 5_000 + b', "cells": []}',
+    "deep lists": b"[" * 200_000,
+    "deep cells": b'{"nbformat": 4, "cells": ' + b"[" * 500 + b"]" * 500 + b"}",
+    "deep metadata": b'{"nbformat": 4, "cells": [{"metadata": ' + b'{"a":' * 400 + b"1" + b"}" * 400 + b"}]}",
+    "cells that are none": b'{"nbformat": 4, "cells": [1, null, "x", [], {"source": 7, "metadata": [], "id": {}}]}',
+    "texts that are none": b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": [1, null, "def f(n): 1"]}]}',
+    "lone surrogates": b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": "# \\ud800 and some more"}]}',
+    "attachments that are none": b'{"nbformat": 4, "cells": [{"attachments": {"a": [1], "b": {"image/png": 3}}}]}',
+    "no UTF-8": b'{"nbformat": 4, "cells": [{"source": "\xff\xfe"}]}',
+    "UTF-16": '{"nbformat": 4, "cells": []}'.encode("utf-16"),
+    "zeros": bytes(5_000),
+    "format 3": b'{"nbformat": 3, "worksheets": 5}',
+    "format 2": b'{"nbformat": 2, "worksheets": [{"cells": [{"cell_type": 3}]}]}',
+    "a format of text": b'{"nbformat": "4", "cells": {}}',
+    "a picture": b"\x89PNG\r\n\x1a\n" + bytes(range(256)),
+}
+
+
+@pytest.mark.parametrize("what", BAD_NOTEBOOKS)
+def test_a_bad_notebook_is_placed_by_its_name_as_it_is(what: str, course: Course, download: Path) -> None:
+    put(download, "ada/02_masks.ipynb", BAD_NOTEBOOKS[what])
+    put(download, "ben/homework.ipynb", BAD_NOTEBOOKS[what])
+    put(download, "cy/02_masks.ipynb")
+    collected = collect(course, download)
+    assert {"ada", "cy"} <= {each.student for each in collected.placed}
+    assert course.submitted("02_masks", "ada").read_bytes() == BAD_NOTEBOOKS[what]
+    assert "ben" in [each.student for each in collected.placed] or reason(collected, "ben/homework.ipynb")
+
+
+def test_a_notebook_of_200_megabytes_costs_only_itself(course: Course, download: Path) -> None:
+    put(download, "ada/02_masks.ipynb")
+    with put(download, "ben/02_masks.ipynb", b"").open("wb") as file:
+        file.truncate(200_000_000)
+    collected = collect(course, download)
+    assert only(collected).student == "ada"
+    assert "far too large" in reason(collected, "ben/02_masks.ipynb")
+
+
+def test_strange_things_in_a_folder_cost_only_themselves(course: Course, download: Path) -> None:
+    put(download, "ada/02_masks.ipynb")
+    (download / "ben" / "02_masks.ipynb").mkdir(parents=True)
+    (download / "cy").mkdir()
+    os.mkfifo(download / "cy" / "02_masks.ipynb")
+    os.mkfifo(download / "cy" / "hw.zip")
+    with socket.socket(socket.AF_UNIX) as listening:
+        here = Path.cwd()
+        os.chdir(download / "cy")  # addresses of sockets are short
+        try:
+            listening.bind("x.ipynb")
+        finally:
+            os.chdir(here)
+        (download / "cy" / "old.ipynb").symlink_to("/dev/zero")
+        collected = collect(course, download)
+    assert only(collected).student == "ada"
+    for name in ("02_masks.ipynb", "hw.zip", "x.ipynb"):
+        assert reason(collected, f"cy/{name}") == "It is not an ordinary file."
+    assert "It is a link" in reason(collected, "cy/old.ipynb")
+    assert "no notebook" in reason(collected, "ben")
+
+
+def test_names_that_are_no_text_are_told_apart(course: Course, download: Path) -> None:
+    put(download, "ada/02_masks.ipynb")
+    for name in (b"caf\xe9", b"caf\xe8", b"\xff\xfe"):
+        folder = os.fsencode(download) + b"/" + name
+        os.mkdir(folder)
+        Path(os.fsdecode(folder), "02_masks.ipynb").write_bytes(notebook(remark=repr(name)))
+    collected = collect(course, download)
+    assert only(collected).student == "ada"
+    said = [each.reason for each in collected.unplaced if each.path == "caf?/02_masks.ipynb"]
+    assert said == ["caf? and caf? would both be caf. Rename one of them."] * 2
+    assert "No folder can be called after" in reason(collected, "??/02_masks.ipynb")
+
+
+@pytest.mark.parametrize("unreadable", ["ben/02_masks.ipynb", "ben"])
+def test_what_may_not_be_read_costs_only_itself(
+    unreadable: str, course: Course, download: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if for an ordinary user: the tests may be run by one who may read everything."""
+    put(download, "ada/02_masks.ipynb")
+    put(download, "ben/02_masks.ipynb")
+    forbidden = str(download / unreadable)
+
+    def refusing(original: Callable) -> Callable:
+        def refuse(path: object, *rest: object, **options: object) -> object:
+            if str(path) == forbidden:
+                raise PermissionError(errno.EACCES, "Permission denied")
+            return original(path, *rest, **options)
+
+        return refuse
+
+    monkeypatch.setattr(Path, "open", refusing(Path.open))
+    monkeypatch.setattr(os, "scandir", refusing(os.scandir))
+    collected = collect(course, download, "02_masks")
+    assert only(collected).student == "ada"
+    assert [(each.path, each.reason) for each in collected.unplaced] == [
+        (unreadable, "It cannot be read: Permission denied.")
+    ]
+    assert course.students("02_masks") == ["ada"]
+
+
+def test_a_download_that_is_no_file_is_a_sentence(course: Course, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.zip")
+    with pytest.raises(CourseError, match="neither a folder nor a file"):
+        collect(course, tmp_path / "pipe.zip")
+
+
+def test_a_long_name_is_shortened_and_placed(course: Course, tmp_path: Path) -> None:
+    path = put(
+        tmp_path, "d.zip", zipped({f"{'李' * 150}/02_masks.ipynb": notebook(), "ada/02_masks.ipynb": notebook()})
+    )
+    assert [each.student for each in collect(course, path).placed] == ["ada", "李" * 66]
+
+
+@pytest.mark.parametrize(
+    "in_the_way", ["submitted/ben", "submitted/ben/02_masks", "submitted/ben/02_masks/02_masks.ipynb/x"]
+)
+def test_something_in_the_way_costs_only_one_student(in_the_way: str, course: Course, download: Path) -> None:
+    for student in ("ada", "ben", "cy"):
+        put(download, f"{student}/02_masks.ipynb")
+    put(course.root, in_the_way, b"mine")
+    collected = collect(course, download)
+    assert [each.student for each in collected.placed] == ["ada", "cy"]
+    assert "cannot be written to ben's folder" in reason(collected, "ben/02_masks.ipynb")
+    assert (course.root / in_the_way).read_bytes() == b"mine"
+
+
+# --- nothing is lost ------------------------------------------------------------------------------------
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_every_version_that_was_ever_collected_is_kept(course: Course, download: Path) -> None:
+    for day in range(1, 6):
+        put(download, "ada/02_masks.ipynb", notebook(remark=str(day)), datetime(2026, 3, day, tzinfo=UTC))
+        collect(course, download)
+    (course.submitted("02_masks", "ada").parent / "timestamp.txt").write_text("2026-03-01 00:00:00 UTC")
+    put(download, "ada/02_masks.ipynb", notebook(remark="again"), datetime(2026, 3, 9, tzinfo=UTC))
+    collect(course, download)
+    found = [
+        json.loads(content)["metadata"]["remark"]
+        for name, content in everything(course.root).items()
+        if "release" not in name and name.endswith(".ipynb")
+    ]
+    assert sorted(found) == ["1", "2", "3", "4", "5", "again"]
+    assert "earlier/ada/02_masks/2026-03-01_00-00-00_1.ipynb" in everything(course.root)
+
+
+def test_an_earlier_submission_counts_if_now_there_is_none(course: Course, download: Path) -> None:
+    put(download, "ada/02_masks.ipynb")
+    put(download, "ben/02_masks.ipynb")
+    collect(course, download)
+    (download / "ben" / "02_masks.ipynb").rename(download / "ben" / "essay.docx")
+    collected = collect(course, download, "02_masks")
+    assert "What ben handed in before still counts." in reason(collected, "ben")
+
+
+STEPS = [
+    (os, "replace"),
+    (os, "rename"),
+    (os, "utime"),
+    (shutil, "copyfile"),
+    (Path, "mkdir"),
+    (Path, "write_text"),
+    (Path, "unlink"),
+]
+
+
+@pytest.mark.parametrize("replaces", [False, True], ids=["new", "replaced"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_stopping_at_any_moment_leaves_a_consistent_state(
+    replaces: bool, when: str, course: Course, download: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C at each step of writing leaves the old work with its date or the new with its own, never a mix."""
+    old, new = notebook(remark="old"), notebook(remark="new")
+    target = course.submitted("02_masks", "ada")
+    put(download, "ada/02_masks.ipynb", new, TUESDAY)
+    releases = collecting.Releases(course)
+    monkeypatch.setattr(collecting, "Releases", lambda course: releases)
+    stopped = 0
+    for (module, name), call in product(STEPS, range(4)):
+        for folder in ("submitted", "earlier"):
+            shutil.rmtree(course.root / folder, ignore_errors=True)
+        if replaces:
+            put(course.root, "submitted/ada/02_masks/02_masks.ipynb", old, MONDAY)
+            (target.parent / "timestamp.txt").write_text("2026-03-02 10:30:00 UTC")
+        with monkeypatch.context() as patched:
+            patched.setattr(module, name, stopping(getattr(module, name), call, when))
+            try:
+                collect(course, download)
+            except KeyboardInterrupt:
+                stopped += 1
+        if target.exists():
+            assert collecting.existing_date(target) == {new: TUESDAY, old: MONDAY}[target.read_bytes()], (name, call)
+        else:
+            assert not replaces and course.students("02_masks") == []
+        assert not replaces or old in everything(course.root).values()
+        collect(course, download)
+        assert target.read_bytes() == new
+        assert date_in_nbgrader(course, "ada") == TUESDAY.replace(tzinfo=None)
+        assert sorted(os.listdir(target.parent)) == ["02_masks.ipynb", "timestamp.txt"]
+    assert stopped >= 7
+
+
+def stopping(original: Callable, call: int, when: str) -> Callable:
+    """The function, with a Ctrl-C before or after its nth call."""
+    calls = count()
+
+    def stop(*arguments: object, **options: object) -> object:
+        is_last = next(calls) == call
+        if is_last and when == "before":
+            raise KeyboardInterrupt
+        result = original(*arguments, **options)
+        if is_last:
+            raise KeyboardInterrupt
+        return result
+
+    return stop

@@ -46,7 +46,7 @@ def test_grades_are_nbgraders_and_know_scores_by_hand(course, tmp_path):
 
 
 def test_line_for_each_student_and_exercise(course, tmp_path):
-    lines = exported(course, tmp_path)["exercises.csv"]
+    lines = [line for line in exported(course, tmp_path)["exercises.csv"] if line["exercise"]]
     expected = [(v.student, e) for v in verdicts(course, ASSIGNMENT) for e in v.exercises]
     assert len(lines) == len(expected) > 200
     for line, (student, exercise) in zip(lines, expected, strict=True):
@@ -60,6 +60,15 @@ def test_line_for_each_student_and_exercise(course, tmp_path):
             exercise.hidden_max_points,
         ]
         assert line["misconception"] == (exercise.misconception or "")
+
+
+def test_broken_verdict_is_a_line_and_stops_nobody(course, tmp_path):
+    broken = copy_of(course, tmp_path)
+    broken.verdict(ASSIGNMENT, "ada").write_text("{")
+    lines = exported(broken, tmp_path)["exercises.csv"]
+    [line] = [line for line in lines if line["student"] == "ada"]
+    assert line["outcome"].startswith("flagged: The verdict cannot be read")
+    assert len({line["student"] for line in lines}) == len(list(verdicts(course, ASSIGNMENT)))
 
 
 def test_line_for_each_misconception(course, tmp_path):

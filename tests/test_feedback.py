@@ -1,18 +1,24 @@
 """Feedback pages: formulas without a network, reports as the judge wrote them, and nothing of a student's that runs."""
 
+import json
 import re
+import shutil
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
 import torch
 from course import Course as ScratchCourse
 from lab import browser_page, find_chromium
+from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from nbgrader.api import Gradebook
+from nbgrader.server_extensions.formgrader import handlers
 
-from autograder import build
+from autograder import build, feedback
+from autograder.cli import main
 from autograder.course import Course, CourseError
 from autograder.feedback import FormulaRenderer, cleaned, cleaned_markdown, formula, shortened, tidy, write_feedback
 from course_lib.checking.difference import Difference
@@ -315,6 +321,238 @@ def test_metadata_that_shapes_the_page_is_dropped() -> None:
     cell = new_code_cell("x", metadata={"tags": ["a"], "nbgrader": {"grade_id": '"><script>', "solution": True}})
     tidy(cell)
     assert cell.metadata == {}
+
+
+# --- odd notebooks --------------------------------------------------------------------------------------
+
+PASTED = {"image.png": {"image/png": DOT}}
+SHOWN = f'src="data:image/png;base64,{DOT}"'
+
+
+def text(source: Any, **more: Any) -> dict[str, Any]:
+    return {
+        "cell_type": "markdown",
+        "id": "odd-end" if source == "odd-end" else "odd",
+        "metadata": {},
+        "source": source,
+        **more,
+    }
+
+
+def code(*outputs: Any, **more: Any) -> dict[str, Any]:
+    cell = {"cell_type": "code", "id": "odd", "metadata": {}, "source": "1", "execution_count": 1}
+    return {**cell, "outputs": list(outputs), **more}
+
+
+def shows(data: Any, **more: Any) -> dict[str, Any]:
+    return code({"output_type": "display_data", "metadata": {}, "data": data, **more})
+
+
+ODD_CELLS: dict[str, tuple[dict[str, Any], str]] = {  # a cell, and what the page shows of it
+    "a pasted picture": (
+        text("![what I drew](attachment:image.png)", attachments=PASTED),
+        f'alt="what I drew" {SHOWN}',
+    ),
+    "two pasted pictures": (text("![x](attachment:image.png) ![y](attachment:image.png)", attachments=PASTED), SHOWN),
+    "a picture with a space": (
+        text("![x](attachment:my%20b.png)", attachments={"my b.png": PASTED["image.png"]}),
+        SHOWN,
+    ),
+    "a picture with an umlaut": (text("![x](attachment:für.png)", attachments={"für.png": PASTED["image.png"]}), SHOWN),
+    "a picture as HTML": (text('<img width="9" src="attachment:image.png"/>', attachments=PASTED), SHOWN),
+    "a picture as HTML in a line": (text("a <img src='attachment:image.png'> b", attachments=PASTED), SHOWN),
+    "a picture in lines": (
+        text("![x](attachment:a)", attachments={"a": {"image/png": f"{DOT[:50]}\n{DOT[50:]}\n"}}),
+        SHOWN,
+    ),
+    "a photograph": (text("![x](attachment:a)", attachments={"a": {"image/jpeg": DOT}}), "data:image/jpeg;base64"),
+    "a picture of two types": (
+        text("![x](attachment:a)", attachments={"a": {"text/plain": "x", "image/png": DOT}}),
+        SHOWN,
+    ),
+    "a missing picture": (text("![x](attachment:nothing.png)"), "(The picture nothing.png is not in the notebook.)"),
+    "another picture": (text("![x](attachment:b.png)", attachments=PASTED), "(The picture b.png is not in"),
+    "a missing picture as HTML": (text("<img src='attachment:<b>.png'> odd"), "odd"),
+    "a name that is code": (text("![x](attachment:<script>1</script>)", attachments=PASTED), "odd-end"),
+    "a description that is code": (
+        text('![<script>1</script>" onerror="1](attachment:image.png)', attachments=PASTED),
+        f'onerror=&quot;1" {SHOWN}',
+    ),
+    "an SVG picture": (
+        text("![x](attachment:a)", attachments={"a": {"image/svg+xml": "<svg/>"}}),
+        "(The picture a is not",
+    ),
+    "no base64": (text("![x](attachment:a)", attachments={"a": {"image/png": '"><script>'}}), "(The picture a is not"),
+    "attachments in a list": (text("![x](attachment:a)", attachments=[1]), "odd-end"),
+    "attachments that are text": (text("![x](attachment:a)", attachments="a"), "odd-end"),
+    "attachments that are null": (text("![x](attachment:a)", attachments=None), "(The picture a is not"),
+    "a picture in a list": (text("![x](attachment:a)", attachments={"a": [1]}), "odd-end"),
+    "a picture that is a number": (
+        text("![x](attachment:a)", attachments={"a": {"image/png": 7}}),
+        "(The picture a is not",
+    ),
+    "quotations in quotations": (text("> " * 5_000 + "odd"), "odd"),
+    "lists in lists": (text("".join(" " * 2 * i + "- x\n" for i in range(120))), "<li>x"),
+    "brackets": (text("[" * 5_000), "[[[["),
+    "links in links": (text("[a](" * 3_000), "[a]("),
+    "stars": (text("*a **b " * 2_000), "odd-end"),
+    "backticks": (text("`" * 9_999), "odd-end"),
+    "open HTML": (text("<div><b><table><tr><td>odd<!-- <details>"), "odd"),
+    "elements in elements": (text("<div>" * 3_900), "odd-end"),
+    "half an element": (text("odd <a href='"), "odd"),
+    "no LaTeX": (text(r"$\notacommand{$ and $$\frac{$$ and $\begin{x}$"), "notacommand"),
+    "one dollar": (text("$x"), "$x"),
+    "half a character": (text("odd \ud800 one"), "odd ? one"),
+    "half a character in a picture's name": (text("![x](attachment:\ud800)", attachments={"\ud800": {}}), "odd-end"),
+    "control characters": (text("odd\x00\x07\x1b[31m"), "odd"),
+    "no text": (text(""), "odd-end"),
+    "a text that is a number": (text(7), "odd-end"),
+    "a text that is null": (text(None), "odd-end"),
+    "metadata in a list": (text("odd", metadata=[]), "odd-end"),
+    "metadata that are wrong": (text("odd", metadata={"nbgrader": 7, "jupyter": 7, "tags": 7}), "odd"),
+    "a grade id that is a number": (text("odd", metadata={"nbgrader": {"grade_id": 7, "grade": True}}), "odd"),
+    "an unknown type of cell": ({**text("odd"), "cell_type": "odd"}, "odd-end"),
+    "a raw cell": ({**text("<script>odd"), "cell_type": "raw"}, "&lt;script&gt;odd"),
+    "half a character in an output": (code({"output_type": "stream", "name": "stdout", "text": "odd \udfff"}), "odd ?"),
+    "no text in an output": (code({"output_type": "stream", "name": "stdout", "text": None}), "odd-end"),
+    "an unknown stream": (code({"output_type": "stream", "name": "<b>", "text": "odd"}), "odd"),
+    "an error without words": (code({"output_type": "error", "ename": None, "evalue": 7, "traceback": "x"}), "odd-end"),
+    "an error in pieces": (
+        code({"output_type": "error", "ename": "E", "evalue": "odd", "traceback": [1, []]}),
+        "E: odd",
+    ),
+    "an unknown type of output": (code({"output_type": "odd"}), "odd-end"),
+    "no data": (shows({}), "an output that is not shown here"),
+    "data in a list": (shows([1]), "odd-end"),
+    "data that are numbers": (shows({"text/plain": 7, "text/html": {}, "image/png": None}), "not shown here"),
+    "data of an unknown type": (shows({"application/x-odd": {"a": [1]}}), "not shown here"),
+    "data in lines": (shows({"text/plain": ["odd\n", "lines"]}), "odd\nlines"),
+    "a broken picture": (shows({"image/png": "iVBORw0KGgo"}), "iVBORw0KGgo"),
+    "a picture that is none": (shows({"image/png": "<script>"}), "not shown here"),
+    "a picture too large": (shows({"image/png": "A" * 3_000_001}), "not shown here"),
+    "HTML without an end": (shows({"text/html": "<div>" * 19_000 + "odd"}), "odd"),
+    "HTML far too long": (shows({"text/html": "x" * 200_000}), "not shown here"),
+    "half a character in HTML": (shows({"text/html": "odd \ud800"}), "odd ?"),
+    "many outputs": (
+        code(*[{"output_type": "stream", "name": "stdout", "text": "x"}] * 2_000),
+        "and 1970 more outputs",
+    ),
+    "a long output": (code({"output_type": "stream", "name": "stdout", "text": "x" * 2_000_000}), "more characters"),
+    "outputs that are none": (code(outputs=7), "odd-end"),
+    "an output that is none": (code(7), "odd-end"),
+    "an output without a type": (code({"text": "x"}), "odd-end"),
+}
+NO_NOTEBOOKS = [
+    "",
+    "[]",
+    "7",
+    "{",
+    '{"nbformat": 4}',
+    '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": 7}',
+    "[" * 9_999,
+]
+
+
+@pytest.fixture(scope="module")
+def odd_course(tmp_path_factory: pytest.TempPathFactory) -> tuple[Course, str]:
+    """A course in which each student handed in one odd cell, and what was said when the pages were written."""
+    students = [f"s{number}" for number in range(len(ODD_CELLS) + len(NO_NOTEBOOKS))]
+    whole = json.loads(nbformat.writes(autograded()))
+    course = graded_course(tmp_path_factory.mktemp("odd"), autograded(), students)
+    contents = [
+        json.dumps({**whole, "cells": [*whole["cells"][2:], cell, text("odd-end")]}) for cell, _ in ODD_CELLS.values()
+    ]
+    for student, content in zip(students, [*contents, *NO_NOTEBOOKS], strict=True):
+        course.autograded(STEM, student).write_text(content, encoding="utf-8")
+    with pytest.raises(CourseError) as raised:
+        write_feedback(course, STEM, students)
+    return course, str(raised.value)
+
+
+# nbformat itself cannot read these; their students get a reason instead of a page
+UNREADABLE = {
+    "attachments in a list",
+    "attachments that are text",
+    "attachments that are null",
+    "a picture in a list",
+    "metadata in a list",
+    "data in a list",
+}
+UNREADABLE |= {"an output that is none", "an output without a type", "outputs that are none"}
+
+
+@pytest.mark.parametrize("what", ODD_CELLS)
+def test_an_odd_cell_is_shown_or_the_reason_is_said(what: str, odd_course: tuple[Course, str]) -> None:
+    course, said = odd_course
+    number = list(ODD_CELLS).index(what)
+    page = course.feedback(STEM, f"s{number}")
+    if what in UNREADABLE and not page.exists():
+        assert re.search(rf"(?m)^s{number}: .", said)
+        return
+    shown = page.read_text(encoding="utf-8")
+    assert ODD_CELLS[what][1] in shown
+    assert "odd-end" in shown or what == "open HTML"
+    assert not re.search(r"<(script|iframe|svg)\b", shown)
+    assert not re.search(r"<[^>]*\son\w+=", re.sub(r'alt="[^"]*"', "", shown))
+    assert "attachment:" not in re.sub(r"<(pre|em|p)>.*?</\1>", "", shown, flags=re.DOTALL)
+
+
+def test_who_has_no_notebook_has_a_reason(odd_course: tuple[Course, str]) -> None:
+    course, said = odd_course
+    for number in range(len(ODD_CELLS), len(ODD_CELLS) + len(NO_NOTEBOOKS)):
+        assert re.search(rf"(?m)^s{number}: .", said)
+        assert not course.feedback(STEM, f"s{number}").exists()
+
+
+@pytest.mark.parametrize("what", [name for name in ODD_CELLS if "pictur" in name and name not in UNREADABLE])
+def test_formgrader_shows_the_same_pictures(what: str, tmp_path: Path) -> None:
+    cell, expected = ODD_CELLS[what]
+    path = tmp_path / "x.ipynb"
+    path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}), encoding="utf-8")
+    if cell["cell_type"] != "markdown" or "\ud800" in cell["source"]:
+        return
+    page, _ = formgraders_exporter().from_filename(str(path), resources={"base_url": "", "index": 0, "total": 1})
+    assert expected.split(" src=")[-1] in page
+
+
+def formgraders_exporter() -> HTMLExporter:
+    """As formgrader makes it from nbgrader_config.py."""
+    config = Course().config()
+    config.HTMLExporter.template_name = "formgrade"
+    config.HTMLExporter.extra_template_basedirs = [handlers.template_path]
+    return HTMLExporter(config=config)
+
+
+def test_a_page_that_ends_in_a_panic_costs_only_itself(
+    course: Course, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Panic(BaseException):
+        """As compiled code raises it."""
+
+    def write(converter: object, course: Course, assignment: str, student: str) -> Path:
+        if student == "ada":
+            raise Panic("index out of bounds")
+        return course.feedback(assignment, student)
+
+    monkeypatch.setattr(feedback, "write_page", write)
+    with pytest.raises(CourseError, match=r"02_masks: feedback pages written: 1\. These were not:\nada: index out of"):
+        write_feedback(course, STEM, ["ada", "ben"])
+
+
+def test_one_assignment_does_not_stop_the_next(
+    course: Course, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    course = Course(Path(shutil.copytree(course.root, tmp_path / "copy", ignore=shutil.ignore_patterns("feedback"))))
+    for stem in ("01_dot_product_attention", STEM):
+        course.release(stem).parent.mkdir(parents=True)
+        course.release(stem).write_text("{}")
+        (course.root / "submitted" / "ada" / stem).mkdir(parents=True)
+    broken = course.autograded("01_dot_product_attention", "ada")
+    broken.parent.mkdir(parents=True)
+    broken.write_text("{")
+    assert main(["--course", str(course.root), "feedback"]) == 1
+    assert "01_dot_product_attention: feedback pages written: 0. These were not:\nada: " in capsys.readouterr().err
+    assert course.feedback(STEM, "ada").exists()
 
 
 # --- in a browser ---------------------------------------------------------------------------------------

@@ -287,12 +287,23 @@ def test_nothing_graded_yet_says_what_to_do(tmp_path):
         write_report(Course(tmp_path), ["03_positions"])
 
 
-def test_broken_verdict_is_named(tmp_path):
+@pytest.mark.parametrize(
+    "content",
+    [b"{", b"", b"[]", b"7", b"{}", b"\xff\xfe", b"[" * 99_999, b'{"exercises": 7}', b'{"exercises": [], "notes": []}',
+     b'{"exercises": [{"name": "x", "outcome": "x", "points": "7", "max_points": 1, "hidden_points": 1, '
+     b'"hidden_max_points": 1}], "student": "ada", "assignment": "x", "status": "graded", "notes": [], "walls": []}'],
+)  # fmt: skip
+def test_broken_verdict_costs_only_its_student(content, tmp_path):
     course = Course(tmp_path)
-    path = write_verdict(course, Verdict("ada", ASSIGNMENT, "graded"))
-    path.write_text("{")
-    with pytest.raises(CourseError, match="cannot be read"):
-        write_report(course)
+    write_verdict(course, Verdict("ada", ASSIGNMENT, "graded"))
+    write_verdict(course, Verdict("ben", ASSIGNMENT, "graded")).write_bytes(content)
+    report = assignment_report(course, ASSIGNMENT)
+    assert [s.student for s in report.with_status("graded")] == ["ada"]
+    [broken] = report.with_status("flagged")
+    assert broken.student == "ben"
+    assert "The verdict cannot be read" in broken.verdict.reason
+    assert "Run: python -m autograder grade 02_masks" in broken.verdict.reason
+    assert "ben" in write_report(course).read_text(encoding="utf-8")
 
 
 # --- one safe file ----------------------------------------------------------------------------------------------------

@@ -143,6 +143,8 @@ def test_the_button_says_why_a_notebook_cannot_be_graded(ours):
 
 
 HOSTILE_TEXT = "Well. <script>window.ran = 1</script><img src=x onerror='window.ran = 2'> $x^2$"
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PASTED = "\n\n![drawn](attachment:image.png) ![x](attachment:nothing.png)"
 
 
 @pytest.mark.browser
@@ -154,7 +156,8 @@ def test_formgrader_shows_the_scores_its_button_grades_and_no_script_of_a_studen
     notebook = solved()
     for cell in notebook.cells:
         if cell.cell_type == "markdown" and "nbgrader" in cell.metadata:
-            cell.source = HOSTILE_TEXT
+            cell.source = HOSTILE_TEXT + PASTED
+            cell.attachments = {"image.png": {"image/png": DOT}}
     hand_in(course, student, notebook)
     (tmp_path / "home").mkdir()
     with jupyterlab(course.root, tmp_path / "home") as address, browser_page(str(find_chromium())) as (page, _):
@@ -168,5 +171,6 @@ def test_formgrader_shows_the_scores_its_button_grades_and_no_script_of_a_studen
         page.goto(f"{address}/formgrader/submissions/{number}/")
         page.locator("p", has_text="Well.").locator("math").wait_for()
         assert page.evaluate("window.ran") is None
+        assert page.locator("img[alt=drawn]").first.evaluate("picture => picture.naturalWidth") == 1
     full = sum(e.max_points + e.hidden_max_points for e in read_verdict(course.verdict(STEM, student)).exercises)
     assert sum(auto or 0 for auto, *_ in grades(course, student).values()) == full > score
