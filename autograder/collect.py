@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 import struct
 import tempfile
@@ -37,6 +36,7 @@ import nbformat
 from nbgrader.utils import parse_utc
 
 from autograder.course import Course, CourseError
+from autograder.files import Ledger
 from autograder.rebuild import DEFINITION, Notes, NotRebuilt, plain, printable, submitted_cells, submitted_text
 
 MOST_BYTES_OF_A_NOTEBOOK = 100_000_000  # grading flags smaller ones already
@@ -54,7 +54,9 @@ CANVAS = re.compile(r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<user>\d+)_(?P<upload>\
 VERSION = re.compile(r"(?:[-_ ]?\((?P<browser>\d{1,4})\)|-(?P<canvas>\d{1,4}))$")
 COPY_OF = re.compile(r"(Copy of|Kopie von|Copie de|Copia de) ", re.IGNORECASE)  # Colab, in its user's language
 NOT_A_NAME = re.compile(
-    r"\b(copy|kopie|final|solutions?|solved|done|submission|answers?|homework|hw\d*|new|v?\d{1,3})\b", re.IGNORECASE
+    r"\b(new version|from notebooks|copy|kopie|final|solutions?|solved|done|submission|answers?|homework|hw\d*|new"
+    r"|v?\d{1,3})\b",
+    re.IGNORECASE,
 )
 MOST_OF_THEM = 0.8  # of the cells that tell one release from another: people paste a cell of an earlier notebook
 UNKNOWN_DATE = (1980, 1, 1)  # what archives without dates say
@@ -533,7 +535,7 @@ class Collector:
             rest, times = pattern.subn(" ", VERSION.sub("", COPY_OF.sub("", name)))
             if times:
                 rest = NOT_A_NAME.sub(" ", rest.replace("_", " "))
-                return " ".join(rest.split()).strip(" -.,") or None
+                return " ".join(rest.split()).strip(" -.,()") or None
         return None
 
     # One file for each.
@@ -605,7 +607,7 @@ class Collector:
                 self.leave(claim.found, f"{claim.student} has a submission of {before}, and this one is not newer.")
                 return
         if outcome != "unchanged":
-            write_submission(claim.found, target)
+            write_submission(self.course.ledger, claim.found, target)
         if claim.found.stem != claim.assignment:
             remarks.insert(0, f"It is called {target.name} now.")
         reason = " ".join([f"It is {claim.assignment} of {claim.student}.", *remarks])
@@ -645,15 +647,14 @@ def existing_date(target: Path) -> datetime:
         return datetime.fromtimestamp(target.stat().st_mtime, UTC)
 
 
-def write_submission(found: Found, target: Path) -> None:
-    """Put a notebook and its date into place, so that nobody ever sees half of it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_suffix(".part")
-    shutil.copyfile(found.copy, draft)
+def write_submission(ledger: Ledger, found: Found, target: Path) -> None:
+    """Put a notebook and its date into place. What somebody has changed in those that were there is kept."""
     stamp = target.parent / "timestamp.txt"
     if found.date:
-        os.utime(draft, (found.date.timestamp(),) * 2)
-        stamp.write_text(found.date.strftime(TIMESTAMP) + "\n")
+        ledger.write(stamp, found.date.strftime(TIMESTAMP) + "\n")
     else:
+        ledger.keep(stamp)
         stamp.unlink(missing_ok=True)
-    os.replace(draft, target)
+    ledger.write(target, found.copy.read_bytes())
+    if found.date:
+        os.utime(target, (found.date.timestamp(),) * 2)

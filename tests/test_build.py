@@ -6,6 +6,7 @@ import re
 
 import nbformat
 import pytest
+from release import released_notebook as released
 
 from autograder import build
 from autograder.hidden import all_hidden
@@ -13,10 +14,6 @@ from course_lib.exercises import TOPICS, all_exercises
 
 STEMS = build.stems()
 every_notebook = pytest.mark.parametrize("stem", STEMS)
-
-
-def released(stem):
-    return nbformat.read(build.NOTEBOOKS / f"{stem}.ipynb", as_version=4)
 
 
 def grade_cells(notebook):
