@@ -117,7 +117,7 @@ def may_hold(place: Path, content: bytes) -> bool:
 def keep_work(original: Path, work: Path) -> Path:
     """See to it that a notebook somebody has worked in is also in the working copy, and say where."""
     content = original.read_bytes()
-    copies = [path for path in sorted(work.glob("*.ipynb")) if content_of(path) == content]
+    copies = [path for path in (work / original.name, *sorted(work.glob("*.ipynb"))) if content_of(path) == content]
     return copies[0] if copies else copy_beside(work / original.name, content)
 
 

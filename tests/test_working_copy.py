@@ -360,10 +360,11 @@ def test_build_keeps_work_in_the_notebooks(checkout, notebooks, work, capsys):
 
 def test_build_makes_no_second_copy_of_work_that_was_carried_over(checkout, notebooks, work):
     mine = answered(notebooks / NAME)
+    shutil.copy(notebooks / NAME, notebooks / f"{STEM}-Copy1.ipynb")
     prepare(notebooks, work)
     assert keep_work(notebooks / NAME, work) == work / NAME
     build.main([])
-    assert names(work) == [NAME] and (work / NAME).read_bytes() == mine
+    assert names(work) == [f"{STEM}-Copy1.ipynb", NAME] and (work / NAME).read_bytes() == mine
 
 
 def test_build_replaces_what_it_made_without_a_word(checkout, notebooks, work, capsys):
