@@ -37,7 +37,7 @@ from autograder.bootstrap import badge_markdown, bootstrap_source, course_settin
 from autograder.course import Course, put_own_commands_on_path
 from autograder.files import content_of, told_of_kept_files, write_whole
 from autograder.hidden import all_hidden
-from autograder.working_copy import NOTEBOOKS, ROOT, WORK, cell_id, is_untouched, keep_work
+from autograder.working_copy import NOTEBOOKS, ROOT, WORK, cell_id, is_untouched, keep_work, shown
 from course_lib.exercises import all_exercises
 
 SOLUTIONS = ROOT / "solutions"
@@ -321,10 +321,10 @@ def in_git(path: Path) -> bytes | None:
     """A file as it was last committed; None if it was not, or if there is no git here."""
     command = ["git", "show", f"HEAD:./{path.name}"]
     try:
-        shown = subprocess.run(command, cwd=path.parent, capture_output=True)
+        done = subprocess.run(command, cwd=path.parent, capture_output=True)
     except OSError:
         return None
-    return shown.stdout if shown.returncode == 0 else None
+    return done.stdout if done.returncode == 0 else None
 
 
 def write(path: Path, text: str) -> None:
@@ -336,7 +336,7 @@ def write(path: Path, text: str) -> None:
         return
     if has_work(path):
         kept = keep_work(path, WORK)
-        print(f"Somebody has worked in {path.relative_to(ROOT)}: that version is now {kept.relative_to(ROOT)}")
+        print(f"Somebody has worked in {path.relative_to(ROOT)}: that version is now {shown(kept)}")
     write_whole(path, text.encode())
 
 

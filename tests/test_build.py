@@ -99,6 +99,7 @@ def test_mistakes_in_a_source_are_named(tmp_path, monkeypatch, source, words):
 def test_check_option_tells_what_is_out_of_date(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(build, "NOTEBOOKS", tmp_path)
     monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(build, "WORK", tmp_path / "work")
     monkeypatch.setattr(build, "build", lambda: {tmp_path / "a.ipynb": "new"})
     (tmp_path / "a.ipynb").write_text("old")
     assert build.main(["--check"]) == 1
