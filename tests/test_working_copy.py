@@ -13,14 +13,17 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from made_up_class import make_class
 from nbgrader.utils import compute_checksum
 from release import released_notebook, released_text
 
 from autograder import build, working_copy
 from autograder.collect import collect
 from autograder.course import Course
+from autograder.export import export
 from autograder.files import Ledger, told_of_kept_files, write_whole
 from autograder.release import release
+from autograder.report import write_report
 from autograder.working_copy import is_untouched, keep_work, prepare
 from course_lib.checking import record
 
@@ -502,6 +505,19 @@ def test_collect_keeps_a_submission_that_an_instructor_has_mended(tmp_path):
     kept = course.root / "kept" / "submitted" / "ada" / STEM
     assert (kept / NAME).read_bytes() == first
     assert (kept / "timestamp.txt").read_text() == "2026-03-01 09:00:00 UTC\n"
+
+
+def test_report_and_export_keep_what_an_instructor_has_made_of_them(tmp_path):
+    course = make_class(tmp_path / "course")
+    tables = tmp_path / "tables"
+    pages = [write_report(course), *export(course, tables)]
+    for page in pages:
+        page.write_text(f"my {page.name}")
+    assert [write_report(course), *export(course, tables)] == pages
+    assert (course.root / "kept" / "report.html").read_text() == "my report.html"
+    for page in pages[1:]:
+        assert (tables / "kept" / page.name).read_text() == f"my {page.name}"
+        assert course.ledger.is_as_written(page)
 
 
 def hand_in(archive: Path, day: int) -> None:
