@@ -20,13 +20,14 @@ TEST := .venv/test.ready
 help:  ## list the commands
 	@sed -n 's/^\([a-z]*\):[^#]*## *\(.*\)/make \1|\2/p' Makefile | awk -F'|' '{printf "%-11s %s\n", $$1, $$2}'
 
-lab: $(LAB)  ## open the course in JupyterLab
+lab: $(LAB)  ## open your own copy of the notebooks, in work/, in JupyterLab
+	@$(PY) -m autograder.working_copy
 	@set --; \
 	if [ "$$(id -u)" = 0 ]; then set -- "$$@" --allow-root; fi; \
 	if [ "$$(uname)" != Darwin ] && [ -z "$$DISPLAY$$WAYLAND_DISPLAY" ]; then set -- "$$@" --no-browser; fi; \
 	echo "Starting JupyterLab (Ctrl-C stops it)"; \
 	exec $(PY) -m jupyter lab "$$@" -y --ServerApp.log_level=ERROR --LabApp.log_level=ERROR --ServerApp.root_dir=. \
-		--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(LAB_ARGS)
+		--LabApp.default_url=/lab/tree/work/00_start_here.ipynb $(LAB_ARGS)
 
 test: lint  ## check style and types, run every test
 	$(PY) -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
@@ -45,8 +46,10 @@ grade: $(LAB)  ## release the assignments, grade a sample class of 24, write fee
 bench: $(TEST)  ## measure speed
 	@$(PY) -m benchmarks
 
-clean:  ## remove .venv and whatever else the commands made
-	rm -rf .venv .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+clean:  ## remove .venv and the tools' caches; your work stays
+	@$(call remove_venv,.venv)
+	@$(call remove_venv,.venv-lock)
+	rm -rf transformer_course.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment ---------------------------------------------------------------------------------------------
@@ -60,12 +63,19 @@ VENV_RUNS := $(shell test "$$(cat .venv/folder 2>/dev/null)" = "$$(pwd -P)" && $
 
 SUITABLE := import sys, ssl, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 
+# make_venv leaves the file `folder` in it, before anything else.
+remove_venv = \
+	if [ -e $(1) ] && [ ! -f $(1)/folder ]; then \
+		echo "There is a $(1) that was not made by make. Rename it or remove it yourself, then try again." >&2; exit 1; \
+	fi; \
+	rm -rf $(1)
+
 make_venv = \
-	rm -rf $(1); \
+	$(remove_venv); \
 	for python in $(PYTHON); do \
 		if "$$python" -c '$(SUITABLE)' >/dev/null 2>&1; then \
 			echo "Making $(1) with $$("$$python" --version)"; \
-			"$$python" -m venv $(1) && pwd -P > $(1)/folder; exit; \
+			mkdir $(1) && pwd -P > $(1)/folder && "$$python" -m venv $(1); exit; \
 		fi; \
 	done; \
 	echo "None of these is a Python that fits: $(PYTHON)." >&2; \
@@ -101,5 +111,8 @@ lock:  ## resolve all versions anew into constraints.txt and environment.yml (TO
 	@awk -F== 'NR == FNR {pin[$$1] = $$2; next} {name = $$1; sub(/^ *- /, "", name)} \
 		NF == 2 && name in pin {print $$1 "==" pin[name]; next} {print}' \
 		.venv-lock/constraints.txt environment.yml > .venv-lock/environment.yml
+	@git diff --quiet HEAD -- constraints.txt 2>/dev/null || { \
+		n=1; while [ -e constraints.$$n.txt ]; do n=$$((n + 1)); done; cp constraints.txt constraints.$$n.txt; \
+		echo "constraints.txt was not as git has it: that version is now constraints.$$n.txt"; }
 	@mv .venv-lock/constraints.txt .venv-lock/environment.yml .
 	@rm -rf .venv-lock

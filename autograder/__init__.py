@@ -1,6 +1,7 @@
 """The course's grader: from the sources of the notebooks to grades, feedback and a report on the class.
 
 `build`       makes the notebooks from solutions/; `bootstrap` their first cell
+`working_copy`  the student's own copy of the notebooks; `files` writes what commands write, and keeps what people made
 `hidden`      the cases that only the grader runs
 `cli`         the commands: python -m autograder --help
 `course`      the course folder, as nbgrader knows it; `release` fills it; `errors` what an instructor is told

@@ -176,10 +176,7 @@ def penalise(course: Course, assignment: str, student: str, judged: NotebookNode
 def save_autograded(course: Course, assignment: str, student: str, judged: NotebookNode) -> Path:
     """Write the judged notebook where nbgrader, formgrader and feedback look for it."""
     path = course.autograded(assignment, student)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".part")
-    draft.write_text(nbformat.v4.writes(judged) + "\n", encoding="utf-8")
-    os.replace(draft, path)
+    course.ledger.write(path, nbformat.v4.writes(judged) + "\n")
     if stamp := timestamp_text(course, assignment, student):
-        (path.parent / "timestamp.txt").write_text(stamp, encoding="utf-8")
+        course.ledger.write(path.parent / "timestamp.txt", stamp)
     return path

@@ -20,9 +20,9 @@ and `{{map}}` the table of all notebooks.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import logging
 import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -35,12 +35,12 @@ from nbgrader.apps import NbGraderAPI
 
 from autograder.bootstrap import badge_markdown, bootstrap_source, course_settings
 from autograder.course import Course, put_own_commands_on_path
+from autograder.files import content_of, told_of_kept_files, write_whole
 from autograder.hidden import all_hidden
+from autograder.working_copy import NOTEBOOKS, ROOT, WORK, cell_id, is_untouched, keep_work, shown
 from course_lib.exercises import all_exercises
 
-ROOT = Path(__file__).parent.parent
 SOLUTIONS = ROOT / "solutions"
-NOTEBOOKS = ROOT / "notebooks"
 COURSE = ROOT / "autograder"
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -214,7 +214,7 @@ def give_ids(cells: list[NotebookNode]) -> None:
     seen: dict[str, int] = {}
     for cell in cells:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
-        base = grade_id or hashlib.sha1(cell.source.encode()).hexdigest()[:12]
+        base = grade_id or cell_id(cell.source)
         count = seen[base] = seen.get(base, 0) + 1
         if grade_id and count > 1:
             raise SourceError(f"Two cells are called {grade_id!r}.")
@@ -297,10 +297,47 @@ def build() -> dict[Path, str]:
 
 
 def stale_files(files: dict[Path, str]) -> list[Path]:
-    """The committed files that are not what the sources say, and the notebooks that no source makes."""
+    """The committed files that are not what the sources say, and the notebooks that come from no source any more."""
     committed = {path: text for path, text in files.items() if not path.is_relative_to(COURSE)}
-    changed = [p for p, text in committed.items() if not p.exists() or p.read_text(encoding="utf-8") != text]
-    return changed + [path for path in NOTEBOOKS.glob("*.ipynb") if path not in committed]
+    changed = [path for path, text in committed.items() if not is_up_to_date(path, text)]
+    return changed + [path for path in NOTEBOOKS.glob("*.ipynb") if path not in committed and is_leftover(path)]
+
+
+def is_up_to_date(path: Path, text: str) -> bool:
+    """Here or in git: somebody may have worked in a notebook of this checkout, which makes nothing out of date."""
+    return content_of(path) == text.encode() or in_git(path) == text.encode()
+
+
+def has_work(path: Path) -> bool:
+    return path.suffix == ".ipynb" and path.exists() and not is_untouched(content_of(path))
+
+
+def is_leftover(path: Path) -> bool:
+    """Did a source make this notebook that has been renamed or removed since?"""
+    return re.fullmatch(r"\d\d_\w+", path.stem) is not None and is_untouched(content_of(path))
+
+
+def in_git(path: Path) -> bytes | None:
+    """A file as it was last committed; None if it was not, or if there is no git here."""
+    command = ["git", "show", f"HEAD:./{path.name}"]
+    try:
+        done = subprocess.run(command, cwd=path.parent, capture_output=True)
+    except OSError:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that is made from the sources, and first save what somebody has made of the one in its place."""
+    if path.is_relative_to(COURSE):
+        Course(COURSE).ledger.write(path, text)
+        return
+    if content_of(path) == text.encode():
+        return
+    if has_work(path):
+        kept = keep_work(path, WORK)
+        print(f"Somebody has worked in {path.relative_to(ROOT)}: that version is now {shown(kept)}")
+    write_whole(path, text.encode())
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -316,15 +353,19 @@ def main(arguments: list[str] | None = None) -> int:
     stale = stale_files(files)
     if options.check:
         for path in stale:
-            print(f"out of date: {path.relative_to(ROOT)}  (make build)", file=sys.stderr)
+            remedy = "make build" if path in files else "no source makes it: delete it"
+            print(f"out of date: {path.relative_to(ROOT)}  ({remedy})", file=sys.stderr)
         return 1 if stale else 0
+    changed = [path for path, text in files.items() if content_of(path) != text.encode()]
+    for path, text in files.items():
+        write(path, text)
+    for sentence in told_of_kept_files():
+        print(sentence)
     for path in stale:
         if path not in files:
-            path.unlink()
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    print(f"{len(stems())} notebooks built, {len(stale)} files changed")
+            print(f"No source makes {path.relative_to(ROOT)} any more: delete it.")
+    changed = [path for path in changed if not path.is_relative_to(COURSE)]
+    print(f"{len(stems())} notebooks built, {len(changed)} files changed")
     return 0
 
 

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from autograder.errors import CourseError
+from autograder.files import told_of_kept_files
 from autograder.inside import walls
 from autograder.sight import class_folders
 
@@ -49,6 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         err.print("Stopped. What was finished is saved.")
         return 130
+    finally:
+        for sentence in told_of_kept_files():
+            err.print(escape(sentence.replace("\x1b", "␛")), soft_wrap=True)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -66,7 +66,9 @@ CANVAS = re.compile(r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<number>\d+)_(?P<upload
 VERSION = re.compile(r"(?:[-_ ]?\((?P<browser>\d{1,4})\)|-(?P<canvas>\d{1,4}))$")
 COPY_OF = re.compile(r"(Copy of|Kopie von|Copie de|Copia de) ", re.IGNORECASE)  # Colab, in its user's language
 NOT_A_NAME = re.compile(
-    r"\b(copy|kopie|final|solutions?|solved|done|submission|answers?|homework|hw\d*|new|v?\d{1,3})\b", re.IGNORECASE
+    r"\b(new version|from notebooks|copy|kopie|final|solutions?|solved|done|submission|answers?|homework|hw\d*|new"
+    r"|v?\d{1,3})\b",
+    re.IGNORECASE,
 )
 MOST_OF_THEM = 0.8  # of the cells that tell one release from another: people paste a cell of an earlier notebook
 UNKNOWN_DATE = (1980, 1, 1)  # what archives without dates say
@@ -751,7 +753,7 @@ class Collector:
             rest, times = pattern.subn(" ", VERSION.sub("", COPY_OF.sub("", name)))
             if times:
                 rest = NOT_A_NAME.sub(" ", rest.replace("_", " "))
-                return " ".join(rest.split()).strip(" -.,") or None
+                return " ".join(rest.split()).strip(" -.,()") or None
         return None
 
     # One file for each.

@@ -8,6 +8,7 @@ autograded/ada/02_masks/02_masks.ipynb     with the judge's reports
 feedback/ada/02_masks/02_masks.html        for the student
 verdicts/02_masks/ada.json                 what the judge found, for the report and for regrading
 gradebook.db                               nbgrader's database (any other by its address)
+kept/                                      what a person had made of one of these files before a command wrote it anew
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from nbgrader.api import Gradebook
 from traitlets.config import Config, PyFileConfigLoader
 
 from autograder.errors import CourseError as CourseError
+from autograder.files import Ledger, ledger_of
 
 HERE = Path(__file__).resolve().parent
 
@@ -54,6 +56,11 @@ class Course:
         config.CourseDirectory.db_url = self.db_url
         config.Exchange.root = str(self.root / "exchange")
         return config
+
+    @property
+    def ledger(self) -> Ledger:
+        """Every file of a command goes through it: what a person has made of the file before is kept."""
+        return ledger_of(self.root)
 
     def gradebook(self) -> Gradebook:
         """nbgrader's gradebook, to be used in a `with` statement."""

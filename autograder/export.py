@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import io
 import locale
-import os
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +35,8 @@ def export(course: Course, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     return [
         write_grades(course, folder / "grades.csv"),
-        write_table(folder / "exercises.csv", EXERCISE_COLUMNS, exercise_rows(course)),
-        write_table(folder / "misconceptions.csv", MISCONCEPTION_COLUMNS, misconception_rows(course)),
+        write_table(course, folder / "exercises.csv", EXERCISE_COLUMNS, exercise_rows(course)),
+        write_table(course, folder / "misconceptions.csv", MISCONCEPTION_COLUMNS, misconception_rows(course)),
     ]
 
 
@@ -70,12 +70,11 @@ class QuotedGradebook:
 
 
 def write_grades(course: Course, path: Path) -> Path:
-    draft = path.with_suffix(".part")
-    with course.gradebook() as gradebook:
+    with course.gradebook() as gradebook, tempfile.TemporaryDirectory() as scratch:
+        draft = Path(scratch, path.name)
         CsvExportPlugin(to=str(draft)).export(QuotedGradebook(gradebook))
-    text = draft.read_text(encoding=locale.getpreferredencoding(False))  # nbgrader writes as the system likes it
-    draft.write_text(text, encoding="utf-8")
-    os.replace(draft, path)
+        text = draft.read_text(encoding=locale.getpreferredencoding(False))  # nbgrader writes as the system likes it
+    course.ledger.write(path, text)
     return path
 
 
@@ -118,13 +117,12 @@ def misconception_rows(course: Course) -> Iterator[Sequence[str | float]]:
 # --- cells ----------------------------------------------------------------------------------------------
 
 
-def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str | float]]) -> Path:
-    draft = path.with_suffix(".part")
-    with draft.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        writer = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC)
-        writer.writerow(columns)
-        writer.writerows([defused(value) if isinstance(value, str) else value for value in row] for row in rows)
-    os.replace(draft, path)
+def write_table(course: Course, path: Path, columns: Sequence[str], rows: Iterable[Sequence[str | float]]) -> Path:
+    table = io.StringIO()
+    writer = csv.writer(table, quoting=csv.QUOTE_NONNUMERIC)
+    writer.writerow(columns)
+    writer.writerows([defused(value) if isinstance(value, str) else value for value in row] for row in rows)
+    course.ledger.write(path, table.getvalue().encode("utf-8", errors="backslashreplace"))
     return path
 
 

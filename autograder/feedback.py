@@ -15,10 +15,8 @@ nbgrader_config.py, so `nbgrader generate_feedback` and formgrader write the sam
 from __future__ import annotations
 
 import html
-import os
 import re
 import secrets
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -378,11 +376,8 @@ def write_page(converter: GenerateFeedback, course: Course, assignment: str, stu
     resources = converter.init_single_notebook_resources(str(notebook))
     page, _ = converter.exporter.from_filename(str(notebook), resources=resources)
     target = course.feedback(assignment, student)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_suffix(".part")
-    draft.write_text(page, encoding="utf-8")
-    os.replace(draft, target)
+    course.ledger.write(target, page)
     timestamp = notebook.parent / "timestamp.txt"  # by it nbgrader sees that a page is older than a submission
     if timestamp.exists():
-        shutil.copy(timestamp, target.parent)
+        course.ledger.write(target.parent / timestamp.name, timestamp.read_bytes())
     return target

@@ -29,14 +29,20 @@ def release(course: Course, assignments: Sequence[str]) -> list[Path]:
     with quiet_nbgrader():
         api = NbGraderAPI(config=course.config())
         for assignment in assignments:
-            source = course.source(assignment)
-            source.parent.mkdir(parents=True, exist_ok=True)
-            source.write_text(as_text(solution_notebook(assignment)), encoding="utf-8")
+            course.ledger.write(course.source(assignment), as_text(solution_notebook(assignment)))
+            for path in released_files(course, assignment):  # nbgrader empties the folder
+                course.ledger.keep(path)
             result = api.generate_assignment(assignment, force=True)
             if not result["success"] or not course.release(assignment).exists():
                 raise CourseError(f"nbgrader could not release {assignment}:\n{result.get('log', '')}")
+            for path in released_files(course, assignment):
+                course.ledger.record(path, path.read_bytes())
             released.append(course.release(assignment))
     return released
+
+
+def released_files(course: Course, assignment: str) -> list[Path]:
+    return [path for path in course.release(assignment).parent.rglob("*") if not path.is_dir()]
 
 
 class quiet_nbgrader:

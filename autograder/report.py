@@ -541,9 +541,7 @@ def write_report(course: Course, assignments: Sequence[str] | None = None) -> Pa
         )
     page = rendered([assignment_report(course, name) for name in names], course.course_id)
     target = course.root / "report.html"
-    draft = target.with_suffix(".part")
-    draft.write_text(page, encoding="utf-8")
-    draft.replace(target)
+    course.ledger.write(target, page)
     return target
 
 

@@ -26,6 +26,7 @@ from nbformat import NotebookNode
 
 from autograder.answers import cell_source, grade_id_of, standing_alone, tables_of, with_names
 from autograder.course import Course, CourseError
+from autograder.files import Ledger
 from autograder.verdict import Status
 from course_lib.checking.exercise import Exercise
 from course_lib.exercises import all_exercises
@@ -443,17 +444,16 @@ def hand_in(desk: Desk, kind: Kind, folder: Path) -> SampleStudent:
     kind.work(work)
     file = kind.file.format(id=kind.id, name=kind.name, assignment=desk.assignment)
     submitted = sample_due_date(desk.assignment) + timedelta(hours=kind.hours_late)
-    write_dated(folder / file, work.as_text(), submitted)
+    write_dated(desk.course.ledger, folder / file, work.as_text(), submitted)
     says = " ".join(inspect.cleandoc(kind.work.__doc__ or "").split())
     return SampleStudent(
         kind.id, kind.name, kind.work.__name__, says, file, kind.status, work.expected, submitted, kind.stock
     )
 
 
-def write_dated(path: Path, text: str, when: datetime) -> None:
+def write_dated(ledger: Ledger, path: Path, text: str, when: datetime) -> None:
     """Write a file as if at that time: a platform keeps the time of submission in the file's date."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    ledger.write(path, text)
     os.utime(path, (when.timestamp(), when.timestamp()))
 
 
@@ -487,7 +487,7 @@ def one_of_many(desk: Desk, choices: list[list[tuple[str, str]]], number: int, f
     work.write_prose()
     id, file = f"student{number:04d}", f"student{number:04d}/{desk.assignment}.ipynb"
     submitted = sample_due_date(desk.assignment) - timedelta(minutes=number + 1)
-    write_dated(folder / file, work.as_text(), submitted)
+    write_dated(desk.course.ledger, folder / file, work.as_text(), submitted)
     return SampleStudent(
         id, f"Student {number}", "honest", "One of many.", file, "graded", work.expected, submitted, stock=True
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -59,11 +58,7 @@ class Verdict:
 def write_verdict(course: Course, verdict: Verdict) -> Path:
     """Write a verdict so that a reader never sees half of it."""
     path = course.verdict(verdict.assignment, verdict.student)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".part")
-    text = json.dumps(asdict(verdict), indent=1, ensure_ascii=False)
-    draft.write_text(text + "\n", encoding="utf-8", errors="replace")
-    os.replace(draft, path)
+    course.ledger.write(path, json.dumps(asdict(verdict), indent=1, ensure_ascii=False) + "\n")
     return path
 
 

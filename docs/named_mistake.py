@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from lab import browser_page, find_chromium, jupyterlab, open_notebook  # noqa: E402
+from release import released_notebook  # noqa: E402
 from test_notebooks import WRONG, cell_with, run, write  # noqa: E402
 
 
@@ -20,7 +21,7 @@ def main() -> None:
     if chromium is None:
         sys.exit("This needs Chromium.")
     folder, home = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
-    notebook = nbformat.read(ROOT / "notebooks/02_masks.ipynb", as_version=4)
+    notebook = released_notebook("02_masks")
     ids = ("setup_02_masks", "causal_mask", "causal_mask_check")
     notebook.cells = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") in ids]
     nbformat.write(notebook, folder / "masks.ipynb")

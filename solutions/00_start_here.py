@@ -101,9 +101,12 @@ plt.show()
 #
 # | where | what |
 # |---|---|
-# | `notebooks/` | what you are reading |
+# | `work/` | your own copies of the notebooks: what you write and how far you are stays here, whatever you update |
+# | `notebooks/` | the same notebooks, blank, as the course has them |
 # | `course_lib/masks.py` and its neighbours | the course's own solutions, one file for each notebook, to be read |
 # | `check`, `hint`, `solution`, `progress`, `exercises` | the five things you call in a notebook |
+#
+# `make lab` makes `work/` and opens it. In Colab there is none: there, save a copy of each notebook to your Drive.
 
 # %% [markdown]
 # ## Shapes: (batch, time, feature)

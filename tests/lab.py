@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 from playwright.sync_api import Page, Route, sync_playwright
 
@@ -103,6 +105,7 @@ def browser_page(chromium: str) -> Iterator[tuple[Page, list[str]]]:
 
 def open_notebook(page: Page, address: str, name: str) -> None:
     """Open a notebook in a fresh workspace and wait until its kernel is idle."""
-    page.goto(f"{address}/lab/workspaces/{Path(name).stem}/tree/{name}?reset&token={TOKEN}")
+    workspace = re.sub(r"\W", "", Path(name).stem)  # JupyterLab takes letters and digits only
+    page.goto(f"{address}/lab/workspaces/{workspace}/tree/{quote(name)}?reset&token={TOKEN}")
     page.wait_for_selector(".jp-Notebook .jp-Cell")
     page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']")

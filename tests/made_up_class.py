@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from release import released_text
 
 from autograder.build import put_own_commands_on_path
 from autograder.course import Course
@@ -25,7 +26,6 @@ from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises
 
-ROOT = Path(__file__).resolve().parents[1]
 ASSIGNMENT = "02_masks"
 WALLS = ("limits", "namespaces", "landlock", "seccomp")
 DUE = datetime.datetime(2026, 3, 2, 12, 0)
@@ -194,7 +194,7 @@ def make_class(root: Path, gradebook: bool = True) -> Course:
     """The course folder of this class."""
     course = Course(root)
     course.release(ASSIGNMENT).parent.mkdir(parents=True)
-    shutil.copy(ROOT / "notebooks" / f"{ASSIGNMENT}.ipynb", course.release(ASSIGNMENT))
+    course.release(ASSIGNMENT).write_text(released_text(ASSIGNMENT), encoding="utf-8")
     found = made_up_verdicts()
     for verdict in found:
         write_verdict(course, verdict)

@@ -6,6 +6,7 @@ import re
 
 import nbformat
 import pytest
+from release import released_notebook as released
 
 from autograder import build
 from autograder.hidden import all_hidden
@@ -13,10 +14,6 @@ from course_lib.exercises import TOPICS, all_exercises
 
 STEMS = build.stems()
 every_notebook = pytest.mark.parametrize("stem", STEMS)
-
-
-def released(stem):
-    return nbformat.read(build.NOTEBOOKS / f"{stem}.ipynb", as_version=4)
 
 
 def grade_cells(notebook):
@@ -102,6 +99,7 @@ def test_mistakes_in_a_source_are_named(tmp_path, monkeypatch, source, words):
 def test_check_option_tells_what_is_out_of_date(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(build, "NOTEBOOKS", tmp_path)
     monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(build, "WORK", tmp_path / "work")
     monkeypatch.setattr(build, "build", lambda: {tmp_path / "a.ipynb": "new"})
     (tmp_path / "a.ipynb").write_text("old")
     assert build.main(["--check"]) == 1

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 from nbgrader.coursedir import CourseDirectory
+from release import released_text
 
-from autograder import build
 from autograder import collect as collecting
 from autograder.collect import Collected, Placed, collect, student_id
 from autograder.course import Course, CourseError
@@ -36,7 +36,7 @@ def course(tmp_path: Path) -> Course:
     made = Course(tmp_path / "course")
     for stem in STEMS:
         made.release(stem).parent.mkdir(parents=True)
-        shutil.copy(build.NOTEBOOKS / f"{stem}.ipynb", made.release(stem))
+        made.release(stem).write_text(released_text(stem), encoding="utf-8")
     return made
 
 
@@ -49,7 +49,7 @@ def download(tmp_path: Path) -> Path:
 
 def notebook(stem: str = "02_masks", remark: str = "") -> bytes:
     """A notebook that was handed in. The remark makes it differ from others."""
-    data = json.loads((build.NOTEBOOKS / f"{stem}.ipynb").read_text(encoding="utf-8"))
+    data = json.loads(released_text(stem))
     data["metadata"]["remark"] = remark
     return json.dumps(data).encode()
 

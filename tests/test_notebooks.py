@@ -16,6 +16,7 @@ import pytest
 from course import Course
 from lab import browser_page, find_chromium, jupyterlab, open_notebook
 from playwright.sync_api import expect
+from release import released_notebook, released_text
 
 from autograder import build
 from autograder.hidden import all_hidden
@@ -65,7 +66,7 @@ def outputs(notebook):
 def test_nbgrader_generates_what_is_committed(course, stem):
     course.generate(stem)
     generated = build.as_text(course.notebook("release", stem))
-    assert generated == (build.NOTEBOOKS / f"{stem}.ipynb").read_text(encoding="utf-8")
+    assert generated == released_text(stem)
 
 
 @every_notebook
@@ -194,7 +195,7 @@ def write(page, cell, code):
 @with_masks
 def test_a_student_is_told_the_mistake_and_then_gets_the_points(folder, lab, page):
     name = "student.ipynb"
-    notebook = nbformat.read(build.NOTEBOOKS / "02_masks.ipynb", as_version=4)
+    notebook = released_notebook("02_masks")
     nbformat.write(notebook, folder / name)
     open_notebook(page, lab, name)
     run(page, cell_with(page, "use_course_style()"))
@@ -218,12 +219,14 @@ def test_a_student_is_told_the_mistake_and_then_gets_the_points(folder, lab, pag
 @in_a_browser
 @with_masks
 def test_validate_button_says_what_is_missing_and_what_is_done(folder, lab, page):
-    """nbgrader's Validate: a notebook with one exercise, blank and then solved."""
-    notebook = nbformat.read(build.NOTEBOOKS / "02_masks.ipynb", as_version=4)
+    """nbgrader's Validate, where students work: a notebook with one exercise, blank and then solved."""
+    notebook = released_notebook("02_masks")
     wanted = ("bootstrap", "setup_02_masks", "causal_mask", "causal_mask_check", "causal_mask_hidden")
     notebook.cells = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") in wanted]
-    nbformat.write(notebook, folder / "validated.ipynb")
-    open_notebook(page, lab, "validated.ipynb")
+    name = "work/02_masks (new version).ipynb"
+    (folder / "work").mkdir()
+    nbformat.write(notebook, folder / name)
+    open_notebook(page, lab, name)
 
     press_validate(page)
     dialog = page.locator(".jp-Dialog")

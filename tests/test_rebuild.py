@@ -16,6 +16,7 @@ from course import Course
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import ClearOutput, DeduplicateIds, OverwriteCells, OverwriteKernelspec
+from release import released_notebook, released_text
 
 from autograder import build
 from autograder import rebuild as rebuilding
@@ -511,7 +512,7 @@ def test_extra_cells_lose_everything_but_their_text(master: NotebookNode, submis
 @cache
 def master_of(stem: str) -> tuple[NotebookNode, dict[str, str]]:
     """The instructor's notebook and the solutions of any assignment, without a gradebook."""
-    release = nbformat.read(build.NOTEBOOKS / f"{stem}.ipynb", as_version=4)
+    release = released_notebook(stem)
     solutions = {}
     for theirs, ours in zip(release.cells, build.solution_notebook(stem).cells, strict=True):
         if theirs.metadata.get("nbgrader", {}).get("solution"):
@@ -525,7 +526,7 @@ def master_of(stem: str) -> tuple[NotebookNode, dict[str, str]]:
 @pytest.mark.parametrize("how", ["no metadata", "Colab", "jupytext", "format 3"])
 def test_every_notebook_is_recognised_without_its_metadata(how: str, stem: str) -> None:
     everything, solutions = master_of(stem)
-    released = nbformat.read(build.NOTEBOOKS / f"{stem}.ipynb", as_version=4)
+    released = released_notebook(stem)
     for name, text in solutions.items():
         cell(released, name).source = text
     honest = redo(everything, released)
@@ -622,7 +623,7 @@ def test_a_written_answer_that_was_moved_in_a_notebook_that_lost_some_grade_ids(
 
 
 def test_another_notebook_is_for_a_person(master: NotebookNode) -> None:
-    other = json.loads((build.NOTEBOOKS / "03_positions.ipynb").read_text(encoding="utf-8"))
+    other = json.loads(released_text("03_positions"))
     assert "Is it another notebook?" in flagged(master, other)
     assert "Is it another notebook?" in flagged(master, without_metadata(other))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from release import released_text
 
 from autograder import build
 from autograder.answers import grade_id_of, setup_source, standing_alone
@@ -31,7 +32,7 @@ def course(tmp_path_factory) -> Course:
     for stem in STEMS:
         for path, text in [
             (course.source(stem), build.as_text(build.solution_notebook(stem))),
-            (course.release(stem), (build.NOTEBOOKS / f"{stem}.ipynb").read_text(encoding="utf-8")),
+            (course.release(stem), released_text(stem)),
         ]:
             path.parent.mkdir(parents=True)
             path.write_text(text, encoding="utf-8")

@@ -84,6 +84,15 @@ def test_a_spoiled_file_is_no_reason_to_stop(empty_folder):
         assert json.loads((empty_folder / record.FILE_NAME).read_text())["causal_mask"]["points"] == 4
 
 
+def test_a_spoiled_file_is_kept(empty_folder):
+    """A merge of two folders, say, has left marks in it: most of it can still be read by a person."""
+    for content in ("{one", "{two"):
+        (empty_folder / record.FILE_NAME).write_text(content)
+        check(causal_mask)
+    kept = sorted(path.read_text() for path in empty_folder.glob(".course_progress (damaged*).json"))
+    assert kept == ["{one", "{two"]
+
+
 def test_nothing_is_written_while_nbgrader_runs(empty_folder, monkeypatch):
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
     check(causal_mask)

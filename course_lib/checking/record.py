@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,15 @@ def is_graded_run() -> bool:
 
 def read() -> dict[str, dict[str, Any]]:
     """exercise name -> {"points", "max_points", "outcome", "attempts", "hints"}; empty if there is no good file."""
+    return read_good() or {}
+
+
+def read_good() -> dict[str, dict[str, Any]] | None:
     try:
         entries = json.loads(location().read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return {}
-    return entries if isinstance(entries, dict) else {}
+        return None
+    return entries if isinstance(entries, dict) else None
 
 
 def entry(name: str) -> dict[str, Any]:
@@ -61,6 +66,15 @@ def write(name: str, values: dict[str, Any]) -> None:
     draft = location().with_name(location().name + ".new")
     try:
         draft.write_text(json.dumps(entries, indent=1, sort_keys=True), encoding="utf-8")
+        if location().exists() and read_good() is None:
+            location().rename(place_for_damaged())
         draft.replace(location())
     except OSError:
         return
+
+
+def place_for_damaged() -> Path:
+    """A new name for a file that cannot be read: a person may still get something out of it."""
+    marks = chain(["damaged"], (f"damaged {number}" for number in count(2)))
+    places = (location().with_name(f"{location().stem} ({mark}).json") for mark in marks)
+    return next(place for place in places if not place.exists())

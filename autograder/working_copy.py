@@ -1,0 +1,174 @@
+"""The student's own copy of the notebooks: `python -m autograder.working_copy`, which `make lab` runs first.
+
+    notebooks/02_masks.ipynb                      the course's
+    -> work/02_masks.ipynb                        the student's, who works in it; ignored by git
+    -> work/02_masks (new version).ipynb          beside a copy with work in it, when the course's notebook has changed
+    -> work/02_masks (from notebooks).ipynb       the same, when somebody has worked in notebooks/
+
+Nothing is ever deleted, and nothing replaced but a notebook in which every cell is as `make build` made it. A cell
+shows that by itself: its id, or nbgrader's checksum in it, is a digest of its text. So it makes no difference whether
+the course came by git or as a zip file, and whether JupyterLab has opened and saved the notebook since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from autograder.files import content_of, write_whole
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = ROOT / "notebooks"
+WORK = ROOT / "work"
+PROGRESS = ".course_progress.json"  # course_lib.checking.record keeps it; to import that takes torch
+GIVEN = ".course_given.json"  # which versions of each notebook have been handed out here
+NEW_VERSION, FROM_NOTEBOOKS = "new version", "from notebooks"
+
+
+def main() -> int:
+    if not NOTEBOOKS.is_dir():
+        print(f"There is no folder notebooks in {ROOT}. Get the whole course, and run this there.", file=sys.stderr)
+        return 1
+    try:
+        is_first_time = not WORK.exists()
+        sentences = prepare(NOTEBOOKS, WORK)
+    except OSError as error:
+        print(f"Your notebooks could not be put into {WORK}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    if is_first_time:
+        print("Your own copies of the notebooks are in work/. Nothing but you changes what you write there.")
+    for sentence in sentences:
+        print(sentence)
+    return 0
+
+
+def prepare(notebooks: Path, work: Path) -> list[str]:
+    """Bring the student's copies up to date; what the student should know of it, in sentences."""
+    work.mkdir(parents=True, exist_ok=True)
+    given = read_given(work)
+    sentences: list[str] = []
+    for original in files_in(notebooks):
+        copy = work / original.relative_to(notebooks)
+        if original.suffix == ".ipynb":
+            sentences += hand_out(original, copy, given.setdefault(copy.relative_to(work).as_posix(), []))
+        elif not os.path.lexists(copy):
+            write_whole(copy, original.read_bytes())
+    write_whole(work / GIVEN, json.dumps(given, indent=1).encode())
+    return sentences
+
+
+def files_in(folder: Path) -> Iterator[Path]:
+    """All that somebody could have put there, and the progress. Hidden files are those of tools."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
+        yield from (Path(place, name) for name in sorted(names) if not name.startswith(".") or name == PROGRESS)
+
+
+def hand_out(original: Path, copy: Path, given: list[str]) -> Iterator[str]:
+    """Copy a notebook to the student, or beside the student's. `given` are the digests of the versions handed out."""
+    content = original.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    theirs = content_of(copy)
+    if theirs == content:
+        pass
+    elif not os.path.lexists(copy) or is_untouched(theirs):
+        write_whole(copy, content)
+        if not is_untouched(content):
+            yield f"{shown(original)} has been worked on: it is now also {shown(copy)}. Go on there."
+    elif digest not in given:
+        place = copy_beside(copy, content)
+        if is_untouched(content):
+            yield f"The course has a newer {copy.name}. Yours stays as it is; the newer one is {shown(place)}"
+        else:
+            yield f"{shown(original)} has been worked on, and so has {shown(copy)}: the former is now {shown(place)}"
+    if digest not in given:
+        given.append(digest)
+
+
+def copy_beside(copy: Path, content: bytes) -> Path:
+    """Write a version of a notebook beside the student's copy, over nothing that has been worked on."""
+    label = NEW_VERSION if is_untouched(content) else FROM_NOTEBOOKS
+    place = next(place for place in places_beside(copy, label) if may_hold(place, content))
+    if content_of(place) != content:
+        write_whole(place, content)
+    return place
+
+
+def places_beside(copy: Path, label: str) -> Iterator[Path]:
+    for number in count(1):
+        mark = f"({label})" if number == 1 else f"({label} {number})"
+        yield copy.with_name(f"{copy.stem} {mark}{copy.suffix}")
+
+
+def may_hold(place: Path, content: bytes) -> bool:
+    there = content_of(place)
+    return not os.path.lexists(place) or there == content or is_untouched(there)
+
+
+def keep_work(original: Path, work: Path) -> Path:
+    """See to it that a notebook somebody has worked in is also in the working copy, and say where."""
+    content = original.read_bytes()
+    copies = [path for path in (work / original.name, *sorted(work.glob("*.ipynb"))) if content_of(path) == content]
+    return copies[0] if copies else copy_beside(work / original.name, content)
+
+
+def shown(path: Path) -> str:
+    """A path as the student knows it: from the folder of the course."""
+    return f"{path.parent.name}/{path.name}"
+
+
+def read_given(work: Path) -> dict[str, list[str]]:
+    try:
+        given = json.loads((work / GIVEN).read_text(encoding="utf-8"))
+        return {str(name): [str(digest) for digest in digests] for name, digests in given.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}  # then a newer version is offered once more
+
+
+# --- has anybody worked in it? --------------------------------------------------------------------------
+
+
+def is_untouched(content: bytes | None) -> bool:
+    """Is this a notebook of the course in which nobody has written or run anything?"""
+    try:
+        cells = json.loads(content or b"")["cells"]
+        return bool(cells) and all(map(is_as_built, cells))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def is_as_built(cell: dict[str, Any]) -> bool:
+    if cell.get("outputs") or cell.get("attachments"):
+        return False
+    text = "".join(cell["source"])
+    details = cell["metadata"].get("nbgrader")
+    if details is not None:
+        return bool(details["checksum"] == checksum(cell["cell_type"], text, details))
+    return re.sub(r"-\d+$", "", cell["id"]) == cell_id(text)
+
+
+def cell_id(text: str) -> str:
+    """The id of a cell that nbgrader has no name for. `autograder.build` gives it."""
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:12]
+
+
+def checksum(cell_type: str, text: str, details: dict[str, Any]) -> str:
+    """nbgrader's, of a cell with these details in its metadata; to import nbgrader takes a second."""
+    grade, solution = details.get("grade", False), details.get("solution", False)
+    locked = not solution and (grade or details.get("locked", False))
+    points = str(float(details["points"])) if grade else ""
+    parts = (text, cell_type, str(grade), str(solution), str(locked), details["grade_id"], points)
+    return hashlib.md5("".join(parts).encode(), usedforsecurity=False).hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
