@@ -1,5 +1,6 @@
 """Settings and fixtures shared by the tests."""
 
+import functools
 import os
 import shutil
 import subprocess
@@ -28,6 +29,14 @@ def source_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).exists():  # else it has been deleted since the last commit
             shutil.copy(ROOT / name, copy / name)
     return copy
+
+
+@functools.cache
+def index_is_reachable() -> bool:
+    """Does the index that pip is set to answer? Folders of wheels and second indexes do not count."""
+    probe = [sys.executable, "-m", "pip", "index", "versions", "numpy", "--retries=0", "--timeout=15"]
+    alone = {**os.environ, "PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": ""}
+    return subprocess.run(probe, env=alone, capture_output=True).returncode == 0
 
 
 def build_wheel(source: Path, folder: Path) -> Path:
