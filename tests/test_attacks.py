@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -9,22 +10,20 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import nbformat
 import pytest
 from attacks import ASSIGNMENT, ATTACKS, BREACH, RIGHT, TARGET, WITNESS, Attack, answered, submission
-from classroom import by_name, full, released, score
+from classroom import ENOUGH, by_name, full, impatient_with, released, score
 from nbformat import NotebookNode
 
 from autograder import work
 from autograder.inside.walls import LANDLOCK, MEGABYTE, NAMESPACES, SECCOMP, Limits, probe
 from autograder.inside.walls import LIMITS as LIMITS_WALL
-from autograder.judge import Patience
 from autograder.work import Result, Task
 
-PATIENCE = Patience(cell=2.5, demonstration=60.0)
+SLOW_SECONDS = 2.5  # for an attack that uses up all that it is given
 LIMITS = Limits(memory=768 * MEGABYTE, cpu_seconds=30)
 
 together = pytest.mark.xdist_group("attacks")
@@ -52,8 +51,13 @@ def no_process_is_left() -> Iterator[None]:
     work.forget_warm_process()
 
 
-def graded(text: str) -> Result:
-    return work.do(Task(ASSIGNMENT, "student", text, json.dumps(RELEASE), "", PATIENCE, LIMITS))
+def graded(text: str, walls: tuple[str, ...] | None = None) -> Result:
+    return work.do(Task(ASSIGNMENT, "student", text, json.dumps(RELEASE), "", ENOUGH, LIMITS, walls=walls))
+
+
+def attacked(attack: Attack, port: int, walls: tuple[str, ...] | None = None) -> Result:
+    with impatient_with(TARGET, SLOW_SECONDS) if attack.slow else contextlib.nullcontext():
+        return graded(submission(attack, RELEASE, port), walls)
 
 
 def outputs(result: Result) -> list[dict]:
@@ -85,7 +89,7 @@ def test_an_honest_answer_is_graded():
 def test_attack(attack: Attack, port: int):
     if attack.dangerous and NAMESPACES not in work.warm_process().walls:
         pytest.skip("without namespaces this would harm the machine")
-    result = graded(submission(attack, RELEASE, port))
+    result = attacked(attack, port)
     exercises = by_name(result)
     assert result.verdict.status == attack.status, result.verdict.reason
     gained = {name: score(exercise) for name, exercise in exercises.items() if name != WITNESS}
@@ -141,8 +145,7 @@ def test_nor_does_it_without_namespaces(attack: Attack, port: int):
         pytest.skip("this machine has neither namespaces nor what could replace them")
     if NAMESPACES in (work.OWN[0].walls if work.OWN else []):
         work.forget_warm_process()
-    task = Task(ASSIGNMENT, "student", submission(attack, RELEASE, port), json.dumps(RELEASE), "", PATIENCE, LIMITS)
-    result = work.do(replace(task, walls=(LIMITS_WALL, LANDLOCK, SECCOMP)))
+    result = attacked(attack, port, walls=(LIMITS_WALL, LANDLOCK, SECCOMP))
     assert NAMESPACES not in result.verdict.walls and LANDLOCK in result.verdict.walls
     exercises = by_name(result)
     assert score(exercises[TARGET]) <= attack.gains

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from grading import STEM, Here, autograder, comments, grades, hand_in, solved
+from lab import HANGS
 
 from autograder import work
 from autograder.course import Course
@@ -62,7 +63,7 @@ def address():
         yield f"postgresql+psycopg://teacher@/postgres?host={folder}"
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(30)
+        server.wait(HANGS)
         shutil.rmtree(folder)
 
 

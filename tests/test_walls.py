@@ -115,7 +115,7 @@ class Warm:
         return json.loads(self.process.stdout.readline())
 
     def stop(self) -> None:
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=600)
 
 
 def has(wall: str) -> bool:
