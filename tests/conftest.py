@@ -5,6 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,24 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 ROOT = Path(__file__).resolve().parents[1]
+# What a reason for skipping says -> Debian's package.
+WANTED = {"bubblewrap is not installed": "bubblewrap", "no Chromium": "chromium", "no PostgreSQL": "postgresql"}
+
+
+def skipped_for_want_of(reasons: list[str]) -> str:
+    """One line about the tests that were skipped for a program that is not there; empty if there are none."""
+    missing = Counter(package for reason in reasons for words, package in WANTED.items() if words in reason)
+    counts = ", ".join(f"{package} ({count})" for package, count in sorted(missing.items()))
+    return f"Skipped for want of {counts}: on Debian, apt-get install {' '.join(sorted(missing))}" if missing else ""
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # below pytest's own summary
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    yield
+    reports = terminalreporter.stats.get("skipped", [])
+    line = skipped_for_want_of([report.longrepr[2] for report in reports if isinstance(report.longrepr, tuple)])
+    if line:
+        terminalreporter.write_line(line, yellow=True)
 
 
 @pytest.fixture(scope="session")

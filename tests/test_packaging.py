@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import build_wheel, index_is_reachable
+from conftest import build_wheel, index_is_reachable, skipped_for_want_of
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -168,6 +168,14 @@ def test_makefile_takes_the_pythons_that_the_project_takes() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     bounds = re.findall(r"not \(3, (\d+)\) <= sys\.version_info < \(3, (\d+)\)", makefile)
     assert [f">=3.{low},<3.{high}" for low, high in bounds] == [PROJECT["requires-python"]]
+
+
+def test_skipped_tests_say_what_to_install() -> None:
+    reasons = ["Skipped: there is no Chromium on this machine", "Skipped: no Chromium here", "Skipped: only on Fridays"]
+    reasons.append("Skipped: this would do harm: bubblewrap is not installed: `apt-get install bubblewrap`")
+    line = "Skipped for want of bubblewrap (1), chromium (2): on Debian, apt-get install bubblewrap chromium"
+    assert skipped_for_want_of(reasons) == line
+    assert skipped_for_want_of(["Skipped: only on Fridays"]) == ""
 
 
 def test_licence_is_the_one_declared() -> None:

@@ -21,13 +21,14 @@ from autograder.course import Course
 from autograder.grade import grade
 from autograder.release import release
 
-pytestmark = pytest.mark.xdist_group("grade")
+pytestmark = [pytest.mark.xdist_group("grade"), pytest.mark.programs]
 
 
 def server_binaries() -> Path | None:
-    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))
-    own = shutil.which("initdb")
-    return Path(found[-1]).parent if found else Path(own).resolve().parent if own else None
+    """The folder of the server's programs: POSTGRES_BIN, or where Debian keeps them, or one of the path."""
+    usual = [*sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True), os.environ["PATH"]]
+    initdb = shutil.which("initdb", path=os.environ.get("POSTGRES_BIN") or os.pathsep.join(usual))
+    return Path(initdb).resolve().parent if initdb else None
 
 
 def server_user() -> str:
