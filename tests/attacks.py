@@ -252,6 +252,7 @@ when_called(
         a = [a, a]
     return a
     """,
+    slow=True,
 )
 when_called("long_list", "A list of 10^8 numbers.", "return [0] * 10**8", slow=True)
 when_called("huge_number", "A whole number with 10^7 digits.", "return 1 << 33_000_000", slow=True)
@@ -285,7 +286,7 @@ in_the_cell(
     "Displays half a gigabyte.",
     WRONG + "\nfrom IPython.display import display\ndisplay({'text/html': 'x' * 2**29}, raw=True)",
 )
-when_called("huge_error", "An error with a message of half a gigabyte.", "raise ValueError('x' * 2**29)")
+when_called("huge_error", "An error with a message of half a gigabyte.", "raise ValueError('x' * 2**29)", slow=True)
 when_called("deep_recursion", "Calls itself without end.", f"return {TARGET}(lengths, max_len)")
 when_called(
     "deep_recursion_with_a_higher_limit",
