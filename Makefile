@@ -10,9 +10,10 @@ LAB_ARGS ?=
 PYTEST_ARGS ?=
 
 PY := .venv/bin/python
-PIP_QUIETLY := -m pip --disable-pip-version-check --no-input -qq
 LAB := .venv/lab.ready
 TEST := .venv/test.ready
+FOR_STUDENTS := '.[lab,grader]'
+FOR_TESTS := '.[lab,grader,test]'
 
 .PHONY: help lab test lint build grade bench lock clean broken
 .DEFAULT_GOAL := help
@@ -79,15 +80,25 @@ make_venv = \
 		fi; \
 	done; \
 	echo "None of these is a Python that fits: $(PYTHON)." >&2; \
-	echo "Install Python 3.11, 3.12 or 3.13 with venv (Debian: python3-venv), or name one: PYTHON=/path/to/python3" >&2; \
+	echo "Install Python 3.11, 3.12 or 3.13 with venv (Debian: apt-get install python3-venv), or name one: PYTHON=/path/to/python3" >&2; \
 	exit 1
+
+# Quiet while all goes well. Otherwise what pip says, from its first error on: its -q would hide the reasons.
+pip_install = \
+	$(1)/bin/python -m pip --disable-pip-version-check --no-input install $(2) >$(1)/pip.log 2>&1 || { \
+		if grep -q '^ERROR' $(1)/pip.log; then sed -n '/^ERROR/,$$p' $(1)/pip.log; else tail -n 20 $(1)/pip.log; fi >&2; \
+		echo "pip could not install the course; it says why above, and all that it did is in $(1)/pip.log." >&2; \
+		echo "Mend it (is there a network? room on the disk? a mirror in pip's settings that lacks a package?)" >&2; \
+		echo "and give the same command again: pip keeps what it has downloaded." >&2; \
+		exit 1; \
+	}
 
 $(LAB): pyproject.toml constraints.txt $(if $(VENV_RUNS),,broken)
 	@if [ -z "$(VENV_RUNS)" ] || [ ! -f $(LAB) ]; then $(call make_venv,.venv); fi
 	@rm -f $(LAB) $(TEST)
 	@echo "Installing PyTorch, JupyterLab and nbgrader into .venv (minutes the first time)"
-	@$(PY) $(PIP_QUIETLY) install -c constraints.txt pip setuptools
-	@$(PY) $(PIP_QUIETLY) install -c constraints.txt --no-build-isolation -e '.[lab,grader]'
+	@$(call pip_install,.venv,-c constraints.txt pip setuptools)
+	@$(call pip_install,.venv,-c constraints.txt --no-build-isolation -e $(FOR_STUDENTS))
 	@# No "Jupyter news" question, no look for updates: the course asks nothing of the network.
 	@$(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements 2>/dev/null
 	@touch $(LAB)
@@ -95,24 +106,19 @@ $(LAB): pyproject.toml constraints.txt $(if $(VENV_RUNS),,broken)
 $(TEST): $(LAB)
 	@rm -f $(LAB)
 	@echo "Installing the test tools into .venv"
-	@$(PY) $(PIP_QUIETLY) install -c constraints.txt --no-build-isolation -e '.[lab,grader,test]'
+	@$(call pip_install,.venv,-c constraints.txt --no-build-isolation -e $(FOR_TESTS))
 	@touch $(LAB) $(TEST)
 
 # PyTorch stays at its pin unless TORCH says otherwise; everything else moves to the newest that fits.
 TORCH ?= $(shell sed -n 's/^torch==//p' constraints.txt)
 
+# The lowest Python that is promised resolves; every other one must be able to install the same.
+lock: PYTHON = python3.11 python3
 lock:  ## resolve all versions anew into constraints.txt and environment.yml (TORCH=2.14.0: another PyTorch)
 	@$(call make_venv,.venv-lock)
-	@echo "Resolving with torch==$(TORCH)"
-	@.venv-lock/bin/python $(PIP_QUIETLY) install --upgrade pip setuptools torch==$(TORCH)
-	@.venv-lock/bin/python $(PIP_QUIETLY) install --no-build-isolation -e '.[lab,grader,test]'
-	@echo "# Every version the course is tested with. Written by \`make lock\`; used by pip's -c." > .venv-lock/constraints.txt
-	@.venv-lock/bin/python -m pip freeze --all --exclude-editable | sed 's/+.*//' >> .venv-lock/constraints.txt
-	@awk -F== 'NR == FNR {pin[$$1] = $$2; next} {name = $$1; sub(/^ *- /, "", name)} \
-		NF == 2 && name in pin {print $$1 "==" pin[name]; next} {print}' \
-		.venv-lock/constraints.txt environment.yml > .venv-lock/environment.yml
 	@git diff --quiet HEAD -- constraints.txt 2>/dev/null || { \
 		n=1; while [ -e constraints.$$n.txt ]; do n=$$((n + 1)); done; cp constraints.txt constraints.$$n.txt; \
 		echo "constraints.txt was not as git has it: that version is now constraints.$$n.txt"; }
-	@mv .venv-lock/constraints.txt .venv-lock/environment.yml .
+	@$(call pip_install,.venv-lock,--upgrade pip packaging)
+	@.venv-lock/bin/python .ci/lock.py $(TORCH)
 	@rm -rf .venv-lock

@@ -18,7 +18,8 @@ from autograder.warm import Silence, Warm, WarmError
 from course_lib.checking.bench import Answer, Bench, NotAttempted, NotPossible, Opaque, StudentError
 
 GRACE_SECONDS = 2.0  # between an interrupt and the end
-ENDS_AT_ONCE = 5.0
+DYING_SECONDS = 2.0  # how a runner ends by itself is worth this wait; then it is killed
+HANGS_SECONDS = 120.0  # for what takes milliseconds, and on a machine that is busy with other things seconds
 
 
 class RunnerError(BaseException):
@@ -54,7 +55,7 @@ class Runner:
         self.peak_bytes = 0
         self.walls: tuple[str, ...] = ()
         try:
-            self.walls = tuple(self.channel.receive(ENDS_AT_ONCE * 2)["walls"])
+            self.walls = tuple(self.channel.receive(HANGS_SECONDS)["walls"])
         except (WireError, KeyError, TypeError):
             self.bury()
             raise WarmError(f"The walls could not be raised: the runner {self.how_it_ended}.") from None
@@ -82,20 +83,19 @@ class Runner:
         try:
             self.channel.receive(GRACE_SECONDS)
         except WireError:
-            self.bury()
+            self.bury(moment=0.1)
 
-    def bury(self) -> None:
-        """Kill it if it still lives, and note how it ended."""
+    def bury(self, moment: float = DYING_SECONDS) -> None:
+        """Kill it if it still lives after a moment, and note how it ended."""
         if not self.alive:
             return
         self.alive = False
         self.channel.close()
         was_killed = False
-        deadline = time.monotonic() + ENDS_AT_ONCE
+        deadline = time.monotonic() + HANGS_SECONDS
         while True:
             try:
-                # It may be dying by itself: how it did so is worth a moment's wait.
-                news = self.warm.hear(0.2 if not was_killed else max(0.1, deadline - time.monotonic()))
+                news = self.warm.hear(moment if not was_killed else max(0.1, deadline - time.monotonic()))
             except Silence:
                 if was_killed:
                     raise WarmError("A runner could not be stopped.") from None
@@ -122,7 +122,7 @@ class Runner:
 
     def find(self, name: str, seconds: float) -> tuple[RemoteBench, str] | None:
         """The object of this name, and what it is; None if there is none."""
-        reply = self.request(ENDS_AT_ONCE, "find", name=name)
+        reply = self.request(seconds, "find", name=name)
         if "bench" not in reply:
             return None
         return RemoteBench(self, 0, seconds), str(reply.get("kind"))

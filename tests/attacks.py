@@ -347,6 +347,7 @@ when_called(
         a = [a, a]
     return a
     """,
+    slow=True,
 )
 when_called("long_list", "A list of 10^8 numbers.", "return [0] * 10**8", slow=True, proof=(DONE, NOT_FINISHED))
 when_called(
@@ -395,6 +396,7 @@ when_called(
     "huge_error",
     "An error with a message of half a gigabyte.",
     "raise ValueError('x' * 2**29)",
+    slow=True,
     proof=(NOT_FINISHED, STOPPED_BY + "ValueError", STOPPED_BY + "MemoryError", "raised MemoryError"),
 )
 when_called(

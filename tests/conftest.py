@@ -1,9 +1,12 @@
 """Settings and fixtures shared by the tests."""
 
+import functools
 import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,24 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 ROOT = Path(__file__).resolve().parents[1]
+# What a reason for skipping says -> Debian's package.
+WANTED = {"bubblewrap is not installed": "bubblewrap", "no Chromium": "chromium", "no PostgreSQL": "postgresql"}
+
+
+def skipped_for_want_of(reasons: list[str]) -> str:
+    """One line about the tests that were skipped for a program that is not there; empty if there are none."""
+    missing = Counter(package for reason in reasons for words, package in WANTED.items() if words in reason)
+    counts = ", ".join(f"{package} ({count})" for package, count in sorted(missing.items()))
+    return f"Skipped for want of {counts}: on Debian, apt-get install {' '.join(sorted(missing))}" if missing else ""
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # below pytest's own summary
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    yield
+    reports = terminalreporter.stats.get("skipped", [])
+    line = skipped_for_want_of([report.longrepr[2] for report in reports if isinstance(report.longrepr, tuple)])
+    if line:
+        terminalreporter.write_line(line, yellow=True)
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +49,14 @@ def source_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).exists():  # else it has been deleted since the last commit
             shutil.copy(ROOT / name, copy / name)
     return copy
+
+
+@functools.cache
+def index_is_reachable() -> bool:
+    """Does the index that pip is set to answer? Folders of wheels and second indexes do not count."""
+    probe = [sys.executable, "-m", "pip", "index", "versions", "numpy", "--retries=0", "--timeout=15"]
+    alone = {**os.environ, "PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": ""}
+    return subprocess.run(probe, env=alone, capture_output=True).returncode == 0
 
 
 def build_wheel(source: Path, folder: Path) -> Path:

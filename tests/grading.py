@@ -62,5 +62,5 @@ def autograder(course: Course, *arguments: str | Path) -> subprocess.CompletedPr
     """The command, in a process of its own."""
     command = [sys.executable, "-m", "autograder", "--course", course.root, *(["--db", course.db] if course.db else [])]
     return subprocess.run(
-        [*map(str, command), *map(str, arguments)], cwd=work.ROOT, capture_output=True, text=True, timeout=600
+        [*map(str, command), *map(str, arguments)], cwd=work.ROOT, capture_output=True, text=True, timeout=1800
     )

@@ -17,10 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from playwright.sync_api import Page, Route, sync_playwright
+from playwright.sync_api import Page, Route, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 TOKEN = "testing"
+HANGS = 600  # seconds after which something hangs, however busy the machine is
+expect.set_options(timeout=HANGS * 1000)
 # All cells in the page at once, not only those in view; no news.
 SETTINGS = {
     "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
@@ -66,11 +68,11 @@ def jupyterlab(folder: Path, home: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(HANGS)
 
 
 def wait_until_it_answers(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(600):
+    for _ in range(5 * HANGS):
         if server.poll() is not None:
             raise RuntimeError(f"JupyterLab ended:\n{log.read_text()}")
         try:
@@ -97,7 +99,7 @@ def browser_page(chromium: str) -> Iterator[tuple[Page, list[str]]]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=flags)
         page = browser.new_page(viewport={"width": 1200, "height": 1000})
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(HANGS * 1000)
         page.route("**/*", keep_inside)
         yield page, elsewhere
         browser.close()

@@ -54,8 +54,18 @@ def test_a_class_of_one_is_refused():
     assert result.returncode == 2 and "at least 2 submissions" in result.stderr
 
 
-def test_a_command_is_watched(tmp_path: Path):
-    done = commands.run([sys.executable, "-c", "import time; time.sleep(1)"], tmp_path)
+def test_a_command_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It ends when it has been looked at, however long that takes."""
+    look = commands.memory_of
+
+    def look_and_let_go(first: int) -> list[tuple[str, float]]:
+        found = look(first)
+        (tmp_path / "seen").touch()
+        return found
+
+    monkeypatch.setattr(commands, "memory_of", look_and_let_go)
+    waits = "import os, time\nwhile not os.path.exists('seen'): time.sleep(0.01)"
+    done = commands.run([sys.executable, "-c", waits], tmp_path)
     assert done.seconds > 0
     assert not commands.PROC.exists() or done.megabytes["coordinator"] > 0
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import nbclient
 import nbformat
 import pytest
+from conftest import index_is_reachable
 from nbclient.exceptions import CellExecutionError
 from packaging.requirements import Requirement
 
@@ -92,9 +93,7 @@ def install_pins(colab: Colab) -> None:
     try:
         colab.pip("install", "-qq", *COLAB_PINS)
     except subprocess.CalledProcessError as failure:
-        try:
-            colab.pip("index", "versions", "numpy", "--retries=0")
-        except subprocess.CalledProcessError:
+        if not index_is_reachable():
             pytest.skip("pip reaches no package index, so Colab's versions cannot be installed")
         raise RuntimeError(failure.stderr) from failure
 

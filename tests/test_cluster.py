@@ -13,8 +13,9 @@ from dataclasses import replace
 
 import psutil
 import pytest
+from distributed import Client
 from grading import STEM, Here, autograder, grades, hand_in, solved
-from lab import free_port
+from lab import HANGS, free_port
 
 from autograder import book, work
 from autograder.cluster import ClusterWorkers
@@ -52,8 +53,15 @@ def scheduler():
     """The address of a scheduler without workers."""
     port = str(free_port())
     process = start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
-    yield f"tcp://127.0.0.1:{port}"
+    address = f"tcp://127.0.0.1:{port}"
+    Client(address, timeout=HANGS).close()  # it listens
+    yield address
     kill(process)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    monkeypatch.setattr("autograder.cluster.CONNECT_SECONDS", HANGS)
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +76,8 @@ def workers(scheduler):
 
 
 def wait_for_workers(address, count):
-    from distributed import Client
-
-    with Client(address, timeout=60) as client:
-        client.wait_for_workers(count, timeout=60)
+    with Client(address, timeout=HANGS) as client:
+        client.wait_for_workers(count, timeout=HANGS)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +125,7 @@ def test_a_worker_killed_midway_loses_nothing_and_nothing_is_entered_twice(sched
     assert sorted(done) == STUDENTS
     assert entered == Counter(STUDENTS)
     assert summary.left == []
-    psutil.wait_procs(started_by_it, timeout=30)
+    psutil.wait_procs(started_by_it, timeout=HANGS)
     assert not any(process.is_running() and process.status() != "zombie" for process in started_by_it)
 
     grade(alone, STEM, Here())

@@ -435,7 +435,7 @@ def test_workers_end_with_their_coordinator(monkeypatch):
     process.start()
     pids = receiver.recv()
     process.join()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 600
     while any(is_running(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not any(is_running(pid) for pid in pids)
@@ -509,10 +509,11 @@ def test_every_command_explains_itself(command, capsys):
     assert all(name in said for name in ([] if command else COMMANDS))
 
 
+@pytest.mark.programs
 def test_doctor_names_the_walls(monkeypatch, capsys):
     code, said, _ = run(monkeypatch, capsys, "doctor")
-    assert "landlock" in said.lower()
-    assert code == (0 if "✓ │ namespaces" in said or "✓ │ landlock" in said else 1)
+    assert "Landlock" in said
+    assert code == (0 if "✓ │ namespaces" in said or "✓ │ Landlock" in said else 1)
 
 
 ERRORS = {
@@ -599,7 +600,7 @@ def test_ctrl_c_saves_what_is_done_and_the_same_command_goes_on(course):
     while not course.verdict(STEM, "ada").exists() and process.poll() is None:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
-    said, complaint = process.communicate(timeout=60)
+    said, complaint = process.communicate(timeout=600)
     assert process.returncode == 130, complaint
     assert "1 are left; the same command goes on from here." in said
     assert "Traceback" not in complaint

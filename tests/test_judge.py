@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
+import socket
 
 import nbformat
 import pytest
-from classroom import by_name, full, judged, released, score, solutions, submission
+from classroom import by_name, full, impatient_with, judged, released, score, solutions, submission
 
 from autograder import build, work
+from autograder.inside.walls import Limits
+from autograder.inside.wire import Channel
 from autograder.judge import USES_THE_REFERENCE
-from autograder.warm import Warm
+from autograder.runners import Runner, RunnerError
+from autograder.warm import Silence, Warm
 
 pytestmark = pytest.mark.xdist_group("judge")
 STEM = "02_masks"
@@ -166,7 +171,8 @@ MISBEHAVIOUR = {
 
 @pytest.mark.parametrize(("code", "words"), MISBEHAVIOUR.values(), ids=MISBEHAVIOUR.keys())
 def test_misbehaviour_costs_its_own_exercise_only(code, words):
-    result = judged(STEM, with_answer(code), seconds=2.0)
+    with impatient_with("causal_mask", seconds=2.0):
+        result = judged(STEM, with_answer(code))
     found = by_name(result)["causal_mask"]
     assert (score(found), found.outcome) == (0, "raised")
     assert words in found.message
@@ -186,6 +192,30 @@ def test_a_lost_warm_process_is_replaced():
     work.warm_process().process.kill()
     result = judged(STEM, with_answer("def causal_mask(n):\n    return torch.ones(n, n).tril()"))
     assert result.verdict.points == result.verdict.max_points
+
+
+class Slow:
+    """A warm process on a machine so busy that news of a runner's end takes a second."""
+
+    def fork(self, limits):
+        ours, theirs = socket.socketpair()
+        Channel(theirs).send({"walls": []})
+        theirs.close()
+        return 7, ours
+
+    def hear(self, seconds):
+        if seconds < 1:
+            raise Silence
+        return {"ended": 7, "peak": 0, "status": signal.SIGSEGV}
+
+    def tell(self, order):
+        pass
+
+
+def test_how_a_runner_ended_is_told_on_a_busy_machine_too():
+    runner = Runner(Slow(), Limits())
+    with pytest.raises(RunnerError, match="segmentation fault"):
+        runner.request(1, "run", source="")
 
 
 def test_a_warm_process_that_cannot_start_flags_the_submission(monkeypatch):

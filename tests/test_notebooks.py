@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from course import Course
-from lab import browser_page, find_chromium, jupyterlab, open_notebook
+from lab import HANGS, browser_page, find_chromium, jupyterlab, open_notebook
 from playwright.sync_api import expect
 from release import released_notebook, released_text
 
@@ -175,7 +175,7 @@ def run(page, cell):
     """Run a cell and wait until it has run. A click while JupyterLab is still settling may be lost: try again."""
     prompt = cell.locator(".jp-InputPrompt").first
     before = prompt.inner_text()
-    for _ in range(5):
+    for _ in range(HANGS // 20):
         cell.locator(".cm-content").click()
         page.keyboard.press("Control+Enter")
         with contextlib.suppress(AssertionError):

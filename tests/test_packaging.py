@@ -1,15 +1,21 @@
 """The project's own files agree with each other, and the package holds what it should."""
 
+import os
 import re
+import runpy
 import shutil
+import subprocess
+import sys
 import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import yaml
-from conftest import build_wheel
+from conftest import build_wheel, index_is_reachable, skipped_for_want_of
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -50,6 +56,105 @@ def test_constraints_are_plain_versions() -> None:
     assert odd == []
 
 
+# --- every promised Python can install every pin -----------------------------------------------------------------
+
+LOCK = runpy.run_path(str(ROOT / ".ci" / "lock.py"))
+PYTHONS = LOCK["promised_pythons"](PROJECT["requires-python"])
+
+
+def installed_as_pinned() -> list[metadata.Distribution]:
+    """What is installed here at the very version that constraints.txt has (a local build counts as its version)."""
+    found = [each for each in metadata.distributions() if each.metadata["Name"]]
+    return [each for each in found if each.version.split("+")[0] == CONSTRAINTS.get(canonicalize_name(each.name))]
+
+
+def is_pure(distribution: metadata.Distribution) -> bool:
+    return "Tag: py3-none-any" in (distribution.read_text("WHEEL") or "")
+
+
+def test_the_promised_pythons_are_those_of_the_classifiers() -> None:
+    assert [f"Programming Language :: Python :: {python}" for python in PYTHONS] == [
+        text for text in PROJECT["classifiers"] if text.startswith("Programming Language :: Python :: 3.")
+    ]
+
+
+def test_every_pin_admits_every_promised_python() -> None:
+    """The first patch release of each as well: Debian 12 has 3.11.2, which cannot install a pin that wants 3.11.5."""
+    wanted = {each.name: each.metadata.get("Requires-Python") or "" for each in installed_as_pinned()}
+    assert "jupyterlab" in wanted
+    patches = [f"{python}.{patch}" for python in PYTHONS for patch in (0, 99)]
+    assert {name: text for name, text in wanted.items() if not all(p in SpecifierSet(text) for p in patches)} == {}
+
+
+def brought_by(requirement: Requirement, found: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
+    """(name, extras) of the requirement and of all that it requires, as far as they are installed here."""
+    key = (canonicalize_name(requirement.name), *sorted(requirement.extras))
+    if key in found:
+        return found
+    try:
+        distribution = metadata.distribution(requirement.name)
+    except metadata.PackageNotFoundError:  # for another platform
+        return found
+    found.add(key)
+    for each in map(Requirement, distribution.requires or []):
+        if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in ("", *requirement.extras)):
+            brought_by(each, found)
+    return found
+
+
+def test_every_package_that_the_course_brings_is_pinned() -> None:
+    """What is not pinned is another version next month."""
+    found: set[tuple[str, ...]] = set()
+    for requirement in requirements("lab", "grader", "test"):
+        brought_by(requirement, found)
+    assert {name for name, *_ in found} - CONSTRAINTS.keys() == set()
+
+
+def test_what_pytorch_brings_without_the_cpu_build_is_pinned() -> None:
+    """On Linux its CUDA build is pip's default; the CPU build's metadata know nothing of these."""
+    assert {"cuda-toolkit", "nvidia-cublas", "nvidia-cudnn-cu13", "triton"} <= CONSTRAINTS.keys()
+
+
+RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"  # has shown by its own installation that it can
+
+
+@pytest.mark.parametrize("python", sorted({PYTHONS[0], PYTHONS[-1]} - {RUNNING}))
+def test_the_index_has_a_wheel_of_every_compiled_pin(python: str) -> None:
+    """For the lowest and the highest Python; what is pure Python needs no more than the metadata above. PyTorch is left
+    to `make lock`: not every index can give its metadata without half a gigabyte."""
+    if not index_is_reachable():
+        pytest.skip("pip reaches no package index, so nobody can say what another Python would install")
+    compiled = [each.name for each in installed_as_pinned() if not is_pure(each) and each.name != "torch"]
+    assert "numpy" in compiled
+    LOCK["dry_run"](python, "--no-deps", *(f"{name}=={CONSTRAINTS[canonicalize_name(name)]}" for name in compiled))
+
+
+def test_lock_writes_what_pip_reports_and_the_same_into_environment_yml() -> None:
+    report = {"install": [{"metadata": {"name": n, "version": v}} for n, v in [("Zed", "2.1"), ("a_b", "1.0.post1")]]}
+    pins = LOCK["constraints"](report)
+    assert pins.splitlines()[1:] == ["a_b==1.0.post1", "Zed==2.1"]
+    before = "  - python>=3.11\n  - pip:\n      - --constraint constraints.txt\n      - A-b==0.9\n      - -e .[lab]\n"
+    assert LOCK["repinned"](before, pins) == before.replace("0.9", "1.0.post1")
+    assert LOCK["repinned"]((ROOT / "environment.yml").read_text(), (ROOT / "constraints.txt").read_text()) == (
+        ROOT / "environment.yml"
+    ).read_text(encoding="utf-8")
+
+
+def test_make_shows_why_pip_could_not_install(tmp_path: Path) -> None:
+    """A conflict's reason is among the lines that pip's own -q leaves out."""
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "constraints.txt").write_text("pip==0.0.1\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "PIP"))}
+    environment["PIP_NO_INDEX"] = "1"
+    command = ["make", "-C", tmp_path, "lab", f"PYTHON={sys.executable}"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "pip==0.0.1" in done.stderr
+    assert "give the same command again" in done.stderr
+    assert not (tmp_path / ".venv" / "lab.ready").exists()
+
+
 def test_environment_yml_has_the_same_pins_and_python() -> None:
     direct = [canonicalize_name(requirement.name) for requirement in requirements("lab", "grader")]
     assert pins(CONDA_PIP) == {name: CONSTRAINTS[name] for name in direct}
@@ -63,6 +168,14 @@ def test_makefile_takes_the_pythons_that_the_project_takes() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     bounds = re.findall(r"not \(3, (\d+)\) <= sys\.version_info < \(3, (\d+)\)", makefile)
     assert [f">=3.{low},<3.{high}" for low, high in bounds] == [PROJECT["requires-python"]]
+
+
+def test_skipped_tests_say_what_to_install() -> None:
+    reasons = ["Skipped: there is no Chromium on this machine", "Skipped: no Chromium here", "Skipped: only on Fridays"]
+    reasons.append("Skipped: this would do harm: bubblewrap is not installed: `apt-get install bubblewrap`")
+    line = "Skipped for want of bubblewrap (1), chromium (2): on Debian, apt-get install bubblewrap chromium"
+    assert skipped_for_want_of(reasons) == line
+    assert skipped_for_want_of(["Skipped: only on Fridays"]) == ""
 
 
 def test_licence_is_the_one_declared() -> None:

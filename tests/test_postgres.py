@@ -14,19 +14,21 @@ from pathlib import Path
 
 import pytest
 from grading import STEM, Here, autograder, comments, grades, hand_in, solved
+from lab import HANGS
 
 from autograder import work
 from autograder.course import Course
 from autograder.grade import grade
 from autograder.release import release
 
-pytestmark = pytest.mark.xdist_group("grade")
+pytestmark = [pytest.mark.xdist_group("grade"), pytest.mark.programs]
 
 
 def server_binaries() -> Path | None:
-    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))
-    own = shutil.which("initdb")
-    return Path(found[-1]).parent if found else Path(own).resolve().parent if own else None
+    """The folder of the server's programs: POSTGRES_BIN, or where Debian keeps them, or one of the path."""
+    usual = [*sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True), os.environ["PATH"]]
+    initdb = shutil.which("initdb", path=os.environ.get("POSTGRES_BIN") or os.pathsep.join(usual))
+    return Path(initdb).resolve().parent if initdb else None
 
 
 def server_user() -> str:
@@ -62,7 +64,7 @@ def address():
         yield f"postgresql+psycopg://teacher@/postgres?host={folder}"
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(30)
+        server.wait(HANGS)
         shutil.rmtree(folder)
 
 

@@ -18,7 +18,10 @@ import pytest
 from autograder.inside import walls
 from autograder.inside.walls import LANDLOCK, LIMITS, NAMESPACES, SCRATCH, SECCOMP
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are walls on Linux alone")
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.skipif(sys.platform != "linux", reason="there are walls on Linux alone"),
+]
 
 MB = 1024 * 1024
 NOBODY = 65534
@@ -115,7 +118,7 @@ class Warm:
         return json.loads(self.process.stdout.readline())
 
     def stop(self) -> None:
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=600)
 
 
 def has(wall: str) -> bool:
