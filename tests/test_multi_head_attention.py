@@ -317,6 +317,46 @@ def test_groups_by_repeat_are_named():
     assert check("grouped_query_attention", grouped_query_attention).misconception == "tiles_the_groups"
 
 
+# --- only true sentences --------------------------------------------------------------------------------
+
+
+def test_full_size_heads_without_biases_are_named_truly():
+    report = check("multi_head_parameters", lambda k, h, bias: 3 * h * k * k + k * k)
+    assert report.misconception in ("full_size_heads_but_one_w_o + never_counts_biases", None)
+
+
+@pytest.mark.parametrize(
+    "count", [lambda k, h, bias: 3 * h * (k // h) ** 2 + k * k, lambda k, h, bias: 3 * k * (k // h) + k * k]
+)
+def test_two_ways_to_one_count_get_a_sentence_that_is_true_of_both(count):
+    report = check("multi_head_parameters", lambda k, h, bias: count(k, h, bias) + 4 * k * bias)
+    assert report.misconception == "counts_one_head"
+    assert "for all heads together: that is one head" not in str(report)
+
+
+def test_a_count_for_other_arguments_says_for_which():
+    message = check("multi_head_parameters", lambda k, h, bias: 7).checks[1].message
+    assert "bias = True: but with num_heads = 1 and bias = False, the result should be 144, and it is 7" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("split_heads", lambda x, h: 2 * mha.split_heads(x, h)),
+        ("merge_heads", lambda x: mha.merge_heads(x) + 1),
+    ],
+)
+def test_changed_numbers_are_not_called_mixed_tokens(name, wrong):
+    report = check(name, wrong)
+    assert report.points == 1 and "mixed" not in str(report) and "numbers only move" in str(report)
+
+
+def test_mixed_tokens_are_shown():
+    message = check("merge_heads", lambda x: x.reshape(len(x), x.shape[2], -1)).checks[1].message
+    assert "time step 0 should hold [0.0, 1.0, 2.0, 6.0, 7.0, 8.0]" in message
+    assert "holds [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]" in message
+
+
 # --- two mistakes ---------------------------------------------------------------------------------------
 
 

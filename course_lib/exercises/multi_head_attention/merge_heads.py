@@ -6,13 +6,9 @@ import torch
 
 from course_lib import multi_head_attention as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import (
-    expect,
-    expect_close,
-    expect_floats,
-    is_close,
-)
+from course_lib.checking.expect import expect_close, expect_floats
 from course_lib.checking.inputs import normal
+from course_lib.exercises.multi_head_attention.shared import expect_only_moved, expect_tokens_apart
 
 merge_heads = Exercise(
     reference.merge_heads,
@@ -46,9 +42,8 @@ def merge_shape(subject, case):
 @merge_heads.property("every time step holds what its heads hold", points=1)
 def merge_keeps_tokens(subject, case):
     got = merge_answer(subject, case)
-    want = case["x"].transpose(1, 2).flatten(2)
-    same = is_close(got.sort(dim=-1).values, want.sort(dim=-1).values)
-    expect(same, "A time step of the result holds numbers of another time step: tokens were mixed.")
+    expect_only_moved(got, case["x"])
+    expect_tokens_apart(got, case["x"].transpose(1, 2).flatten(2))
 
 
 @merge_heads.property("merging what was split gives back the same tensor", points=1)
@@ -69,7 +64,11 @@ def merge_gradient(subject, case):
 
 @merge_heads.misconception
 def merges_by_reshape_alone(x):
-    """A reshape alone scrambles tokens. The head axis has to stand beside the d_k axis before the two become one."""
+    """You merge the heads with a reshape alone. The head axis has to stand beside the d_k axis before the two become
+    one.
+
+    So each token of the result holds pieces of several tokens.
+    """
     batch, num_heads, time, d_k = x.shape
     return x.reshape(batch, time, num_heads * d_k)
 
@@ -98,7 +97,7 @@ def exchanges_time_and_features(x):
 
 @merge_heads.misconception
 def interleaves_the_blocks(x):
-    """You deal the heads' features out in turn. Each head's d_k features stay together as one block."""
+    """You take the heads' features in turn, one from each head. Each head's d_k features stay together as one block."""
     batch, num_heads, time, d_k = x.shape
     x = x.permute(0, 2, 3, 1)
     return x.reshape(batch, time, num_heads * d_k)
@@ -136,8 +135,10 @@ def merges_the_heads_backwards(x):
 
 @merge_heads.misconception
 def views_what_is_not_contiguous(x):
-    """After a transpose the numbers no longer lie in memory in the order of the axes, and `view` never copies. Use
-    `reshape`, or `contiguous()` first.
+    """You use `view` on what was transposed. `view` never copies; `reshape` copies where it must, and `contiguous()`
+    does it by name.
+
+    After a transpose the numbers no longer lie in memory in the order of the axes, so `view` refuses.
     """
     batch, num_heads, time, d_k = x.shape
     x = x.transpose(1, 2)
@@ -153,9 +154,29 @@ def takes_the_first_axis_for_the_heads(x):
 
 
 @merge_heads.misconception
+def exchanges_head_and_features(x):
+    """You exchange the head axis and the d_k axis. It is head and time that have to change places.
+
+    So the reshape mixes time steps and heads.
+    """
+    batch, num_heads, time, d_k = x.shape
+    x = x.transpose(1, 3)
+    return x.reshape(batch, time, num_heads * d_k)
+
+
+@merge_heads.misconception
+def puts_time_before_the_batch(x):
+    """Batch and time have changed places in your result. The batch stays first: (batch, time, head · d_k)."""
+    batch, num_heads, time, d_k = x.shape
+    x = x.permute(2, 0, 1, 3)
+    return x.reshape(time, batch, num_heads * d_k)
+
+
+@merge_heads.misconception
 def merges_without_gradient(x):
-    """The numbers are right, but no gradient comes back through your result: it was detached or copied into a new
-    tensor.
+    """No gradient comes back through your result: it was detached, or copied into a new tensor.
+
+    The numbers are right, but what made x could not learn.
     """
     batch, num_heads, time, d_k = x.shape
     x = x.detach().transpose(1, 2)

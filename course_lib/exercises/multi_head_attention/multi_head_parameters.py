@@ -45,15 +45,15 @@ def count_answer(subject, d_model, num_heads, bias):
     return int(got)
 
 
-def expect_count(subject, d_model, num_heads, bias):
-    want = reference.multi_head_parameters(d_model, num_heads, bias)
-    got = count_answer(subject, d_model, num_heads, bias)
-    call = f"multi_head_parameters({d_model}, {num_heads}, {bias})"
-    expect(got == want, f"{call} should be {want}, but it is {got}: {abs(got - want)} too {fewer(got, want)}.")
-
-
-def fewer(got, want):
-    return "few" if got < want else "many"
+def expect_count(subject, case, **changes):
+    asked = {**case, **changes}
+    want = reference.multi_head_parameters(**asked)
+    got = count_answer(subject, **asked)
+    differing = " and ".join(f"{name} = {value}" for name, value in changes.items() if value != case[name])
+    where = f"but with {differing}, " if differing else ""
+    expect(
+        got == want, f"{where}the result should be {want}, and it is {got}: {abs(got - want)} too {fewer(got, want)}."
+    )
 
 
 @multi_head_parameters.property("the result is a positive whole number", points=1)
@@ -63,22 +63,24 @@ def count_is_a_number(subject, case):
 
 @multi_head_parameters.property("one head with all features needs 4 matrices", points=1)
 def count_one_head(subject, case):
-    expect_count(subject, case["d_model"], 1, False)
+    expect_count(subject, case, num_heads=1, bias=False)
 
 
 @multi_head_parameters.property("more heads do not need more parameters", points=1)
 def count_without_biases(subject, case):
-    expect_count(subject, case["d_model"], case["num_heads"], False)
+    expect_count(subject, case, bias=False)
 
 
 @multi_head_parameters.property("the biases are counted where there are some", points=1)
 def count_with_biases(subject, case):
-    expect_count(subject, **case)
+    expect_count(subject, case)
 
 
 @multi_head_parameters.misconception
 def leaves_out_w_o(d_model, num_heads, bias):
-    """W_O is missing: after the heads are put side by side, one more matrix mixes them."""
+    """You count three maps of d_model × d_model numbers and their biases. Queries, keys and values have one each, all
+    heads together; W_O, which mixes the heads' results, is a fourth.
+    """
     d_k = d_model // num_heads
     one_head = 3 * d_model * d_k
     output = 0
@@ -88,7 +90,9 @@ def leaves_out_w_o(d_model, num_heads, bias):
 
 @multi_head_parameters.misconception
 def leaves_out_w_o_but_not_its_bias(d_model, num_heads, bias):
-    """You count the bias of W_O but not its matrix."""
+    """You count 3 · d_model² numbers in the matrices. Queries, keys and values have d_model² each, all heads together,
+    and W_O, which mixes the heads' results, has as many again.
+    """
     d_k = d_model // num_heads
     one_head = 3 * d_model * d_k
     output = 0
@@ -98,8 +102,10 @@ def leaves_out_w_o_but_not_its_bias(d_model, num_heads, bias):
 
 @multi_head_parameters.misconception
 def gives_every_head_the_full_size(d_model, num_heads, bias):
-    """You give every head full d_model × d_model matrices. Each head projects to d_k = d_model / num_heads features
-    only.
+    """You give every head full d_model × d_model matrices, W_O included. Each head projects to d_k = d_model /
+    num_heads features only.
+
+    So W_O too takes in num_heads times as many features as it should.
     """
     d_k = d_model
     one_head = 3 * d_model * d_k
@@ -110,8 +116,8 @@ def gives_every_head_the_full_size(d_model, num_heads, bias):
 
 @multi_head_parameters.misconception
 def full_size_heads_but_one_w_o(d_model, num_heads, bias):
-    """You give every head full d_model × d_model matrices. Each head projects to d_k = d_model / num_heads features
-    only.
+    """You give every head full d_model × d_model matrices for its queries, keys and values. Each head projects to d_k =
+    d_model / num_heads features only.
     """
     d_k = d_model // num_heads
     one_head = 3 * d_model * d_model
@@ -122,8 +128,8 @@ def full_size_heads_but_one_w_o(d_model, num_heads, bias):
 
 @multi_head_parameters.misconception
 def counts_one_head(d_model, num_heads, bias):
-    """You count 3 · d_model · d_k for all heads together: that is one head. There are num_heads of them, and each
-    reads all d_model features.
+    """You count 3 · d_model · d_k numbers for the queries, keys and values of all heads together. That is what one head
+    has: each head reads all d_model features, and there are num_heads heads.
     """
     d_k = d_model // num_heads
     one_head = 3 * d_model * d_k
@@ -209,6 +215,50 @@ def counts_the_biases_of_one_head(d_model, num_heads, bias):
     one_head = 3 * d_model * d_k
     output = num_heads * d_k * d_model
     biases = 3 * d_k + d_model if bias else 0
+    return num_heads * one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def counts_a_single_head(d_model, num_heads, bias):
+    """You count a single head: its own three matrices, and the part of W_O that takes in its result. There are
+    num_heads heads.
+    """
+    d_k = d_model // num_heads
+    one_head = 3 * d_model * d_k
+    output = d_k * d_model
+    biases = 3 * d_k + d_model if bias else 0
+    return one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def counts_whole_attentions(d_model, num_heads, bias):
+    """You count num_heads whole attentions, each with full d_model × d_model matrices and a W_O of its own. A head
+    projects to d_k = d_model / num_heads features only, and there is one W_O.
+    """
+    d_k = d_model // num_heads
+    one_head = 4 * d_model * d_model
+    output = 0
+    biases = 4 * num_heads * d_model if bias else 0
+    return num_heads * one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def gives_every_head_a_bias_of_w_o(d_model, num_heads, bias):
+    """You count a bias of W_O for each head. W_O is one map for all heads, with one bias of d_model numbers."""
+    d_k = d_model // num_heads
+    one_head = 3 * d_model * d_k
+    output = num_heads * d_k * d_model
+    biases = 3 * num_heads * d_k + num_heads * d_model if bias else 0
+    return num_heads * one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def counts_one_bias_a_map_of_each_head(d_model, num_heads, bias):
+    """You count one number of bias for each map of each head. A bias has one number for each output."""
+    d_k = d_model // num_heads
+    one_head = 3 * d_model * d_k
+    output = num_heads * d_k * d_model
+    biases = 3 * num_heads + 1 if bias else 0
     return num_heads * one_head + output + biases
 
 

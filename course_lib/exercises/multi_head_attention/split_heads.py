@@ -6,13 +6,9 @@ import torch
 
 from course_lib import multi_head_attention as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import (
-    expect,
-    expect_close,
-    expect_floats,
-    is_close,
-)
+from course_lib.checking.expect import expect_close, expect_floats
 from course_lib.checking.inputs import normal
+from course_lib.exercises.multi_head_attention.shared import expect_only_moved, expect_tokens_apart
 from course_lib.multi_head_attention import size_of_a_head
 
 split_heads = Exercise(
@@ -48,9 +44,9 @@ def split_shape(subject, case):
 @split_heads.property("every token keeps its own numbers", points=1)
 def split_keeps_tokens(subject, case):
     got = split_answer(subject, case)
+    expect_only_moved(got, case["x"])
     together = got.transpose(1, 2).flatten(2)  # (batch, time, d_model)
-    same = is_close(together.sort(dim=-1).values, case["x"].sort(dim=-1).values)
-    expect(same, "At one time step the heads hold numbers of another time step: tokens were mixed.")
+    expect_tokens_apart(together, case["x"])
 
 
 @split_heads.property("head i holds features i·d_k to (i+1)·d_k - 1", points=1)
@@ -71,8 +67,10 @@ def split_gradient(subject, case):
 
 @split_heads.misconception
 def reshapes_alone(x, num_heads):
-    """A reshape alone mixes tokens: your heads hold pieces of several tokens. Cut each token first (batch, time,
-    head, d_k), then exchange time and head.
+    """You cut the heads out with a reshape alone. Cut each token first, (batch, time, head, d_k), then exchange time
+    and head.
+
+    So your heads hold pieces of several tokens.
     """
     batch, time, d_model = x.shape
     d_k = size_of_a_head(d_model, num_heads)
@@ -91,8 +89,8 @@ def forgets_the_exchange(x, num_heads):
 
 @split_heads.misconception
 def deals_the_features_out(x, num_heads):
-    """You deal the features out like cards: head i gets every num_heads-th one. A head holds a block of
-    neighbouring features.
+    """You deal the features out in turn: head i gets every num_heads-th one. A head holds a block of neighbouring
+    features.
     """
     batch, time, d_model = x.shape
     d_k = size_of_a_head(d_model, num_heads)
@@ -129,7 +127,10 @@ def folds_heads_into_the_batch(x, num_heads):
 
 @split_heads.misconception
 def puts_time_last(x, num_heads):
-    """Time and d_k have changed places. That is what the keys look like transposed; a split leaves d_k last."""
+    """Time and d_k have changed places. A split leaves d_k last.
+
+    That is what the keys look like once they are transposed.
+    """
     batch, time, d_model = x.shape
     d_k = size_of_a_head(d_model, num_heads)
     x = x.reshape(batch, time, num_heads, d_k)
@@ -147,11 +148,49 @@ def takes_num_heads_for_d_k(x, num_heads):
 
 @split_heads.misconception
 def transposes_before_the_cut(x, num_heads):
-    """You exchange axes before you cut: then the reshape mixes time steps and features. Cut the feature axis first."""
+    """You exchange axes before you cut. Cut the feature axis first.
+
+    So the reshape mixes time steps and features.
+    """
     batch, time, d_model = x.shape
     d_k = size_of_a_head(d_model, num_heads)
     x = x.transpose(1, 2).reshape(batch, time, num_heads, d_k)
     return x.transpose(1, 2)
+
+
+@split_heads.misconception
+def reshapes_what_is_transposed(x, num_heads):
+    """You exchange time and features and then reshape straight into (batch, head, time, d_k). Cut the feature axis
+    while it is still the last one; it is time and head that change places.
+
+    So the reshape mixes time steps and features.
+    """
+    batch, time, d_model = x.shape
+    d_k = size_of_a_head(d_model, num_heads)
+    x = x.transpose(1, 2).reshape(batch, num_heads, time, d_k)
+    return x
+
+
+@split_heads.misconception
+def cuts_in_the_wrong_order(x, num_heads):
+    """You reshape straight into (batch, head, time, d_k) and then exchange head and time. Cut each token first,
+    (batch, time, head, d_k), and then exchange the two.
+
+    So your heads hold pieces of several tokens, and the axes stand in the wrong order.
+    """
+    batch, time, d_model = x.shape
+    d_k = size_of_a_head(d_model, num_heads)
+    x = x.reshape(batch, num_heads, time, d_k)
+    return x.transpose(1, 2)
+
+
+@split_heads.misconception
+def puts_time_before_the_batch(x, num_heads):
+    """Batch and time have changed places in your result. The batch stays first: (batch, head, time, d_k)."""
+    batch, time, d_model = x.shape
+    d_k = size_of_a_head(d_model, num_heads)
+    x = x.reshape(batch, time, num_heads, d_k)
+    return x.permute(1, 2, 0, 3)
 
 
 @split_heads.misconception
@@ -183,8 +222,9 @@ def numbers_the_heads_backwards(x, num_heads):
 
 @split_heads.misconception
 def cuts_off_the_gradient(x, num_heads):
-    """The numbers are right, but no gradient comes back through your result: it was detached or copied into a new
-    tensor.
+    """No gradient comes back through your result: it was detached, or copied into a new tensor.
+
+    The numbers are right, but what made x could not learn.
     """
     batch, time, d_model = x.shape
     d_k = size_of_a_head(d_model, num_heads)

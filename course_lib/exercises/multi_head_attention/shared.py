@@ -1,0 +1,38 @@
+"""What the exercises of this topic have in common."""
+
+from __future__ import annotations
+
+from course_lib.checking.difference import Difference
+from course_lib.checking.expect import expect, is_close
+
+
+def expect_only_moved(got, x):
+    """Every number of x is in the result, and nothing else: heads are cut and put together, nothing is computed."""
+    found, given = got.flatten().sort().values, x.flatten().sort().values
+    if not is_close(found, given):
+        where = Difference(found, given).where().nonzero()[0, 0]
+        expect(
+            False,
+            "The result does not hold the same numbers as x. Here numbers only move to another place: none is changed, "
+            f"lost or used twice. Sorted by size, the first that differ are {given[where]:.5g} in x and "
+            f"{found[where]:.5g} in the result.",
+        )
+
+
+def expect_tokens_apart(got, want):
+    """got, want: (batch, time, d_model). At every time step stand the numbers that belong there, in any order."""
+    wrong = ~same_members(got, want)  # (batch, time)
+    if wrong.any():
+        batch, time = (int(i) for i in wrong.nonzero()[0])
+        shown = [round(number, 4) for number in got[batch, time].tolist()]
+        right = [round(number, 4) for number in want[batch, time].tolist()]
+        expect(
+            False,
+            f"Tokens were mixed. In sequence {batch}, time step {time} should hold {right}, all heads together and in "
+            f"whatever order, but it holds {shown}.",
+        )
+
+
+def same_members(got, want):
+    """For each row: are the numbers the same, whatever their order?"""
+    return (got.double().sort(dim=-1).values - want.double().sort(dim=-1).values).abs().amax(dim=-1) < 1e-5
