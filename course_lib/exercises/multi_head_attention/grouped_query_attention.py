@@ -10,12 +10,14 @@ import torch.nn.functional as F
 from course_lib import multi_head_attention as reference
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import (
-    expect,
+    Failure,
     expect_close,
     expect_floats,
     expect_tuple,
+    is_close,
 )
 from course_lib.checking.inputs import normal
+from course_lib.exercises.multi_head_attention.shared import expect_distributions
 
 grouped_query_attention = Exercise(
     reference.grouped_query_attention,
@@ -23,6 +25,11 @@ grouped_query_attention = Exercise(
         {"q": normal(1, 4, 2, 3, seed=50), "k": normal(1, 2, 3, 3, seed=51), "v": normal(1, 2, 3, 2, seed=52)},
         {"q": normal(2, 6, 4, 5, seed=53), "k": normal(2, 2, 7, 5, seed=54), "v": normal(2, 2, 7, 8, seed=55)},
         {"q": normal(3, 8, 5, 2, seed=56, scale=3), "k": normal(3, 4, 6, 2, seed=57), "v": normal(3, 4, 6, 7, seed=58)},
+        {  # scores beyond 1000
+            "q": normal(2, 6, 4, 3, seed=59, scale=40),
+            "k": normal(2, 3, 5, 3, seed=60, scale=40),
+            "v": normal(2, 3, 5, 2, seed=61),
+        },
     ],
     minutes=10,
     difficulty=2,
@@ -40,7 +47,7 @@ def grouped_answer(subject, case):
     output, weights = expect_tuple(subject(*case.values()), ("output", "weights"))
     batch, heads, time, _ = case["q"].shape
     expect_floats(output, (batch, heads, time, case["v"].shape[-1]), "the output")
-    expect_floats(weights, (batch, heads, time, case["k"].shape[2]), "the weights")
+    expect_floats(weights, (batch, heads, time, case["k"].shape[2]), "the tensor of weights")
     return output, weights
 
 
@@ -49,12 +56,35 @@ def grouped_shapes(subject, case):
     grouped_answer(subject, case)
 
 
-@grouped_query_attention.property("each row of the weights is a probability distribution", points=1)
-def grouped_rows(subject, case):
+@grouped_query_attention.property("head h has the weights softmax(q kᵀ / √d_k) over the keys of its group", points=2)
+def grouped_weights(subject, case):
     _, weights = grouped_answer(subject, case)
-    sums = weights.sum(dim=-1)
-    expect(weights.min() >= -1e-6, "There is a negative weight.")
-    expect_close(sums, torch.ones_like(sums), "the sum of each row of the weights")
+    expect_distributions(weights)
+    expect_right_groups(weights, case)
+    expect_close(weights, reference.grouped_query_attention(**case)[1], "the tensor of weights")
+
+
+def expect_right_groups(weights, case):
+    """Weights that are right but for the group get a sentence on the group."""
+    heads, groups = case["q"].shape[1], case["k"].shape[1]
+    for head in range(heads):
+        right = head // (heads // groups)
+        of_group = [
+            reference.grouped_query_attention(case["q"][:, [head]], *(case[name][:, [g]] for name in "kv"))[1]
+            for g in range(groups)
+        ]
+        seen = [g for g in range(groups) if is_close(weights[:, [head]], of_group[g])]
+        for group in seen if right not in seen else ():
+            raise Failure(
+                f"With {heads} heads and {groups} groups, head {head} should look at the keys of group {right}, but its "
+                f"weights are those over group {group}."
+            )
+
+
+@grouped_query_attention.property("the output is the weighted sum of the values of that group", points=1)
+def grouped_output(subject, case):
+    output, _ = grouped_answer(subject, case)
+    expect_close(output, reference.grouped_query_attention(**case)[0], "the output")
 
 
 @grouped_query_attention.property(
@@ -62,41 +92,38 @@ def grouped_rows(subject, case):
 )
 def grouped_extremes(subject, case):
     heads = case["q"].shape[1]
-    for groups in (1, heads):
+    for groups, which in ((1, "the first group alone"), (heads, f"{heads} groups instead, one for each head")):
         k, v = (case[name][:, :1].repeat(1, groups, 1, 1) for name in "kv")
         k = k * torch.linspace(1, 2, groups, dtype=k.dtype)[:, None, None]
         output, _ = expect_tuple(subject(case["q"], k, v), ("output", "weights"))
         want, _ = reference.grouped_query_attention(case["q"], k, v)
-        expect_close(output, want, f"the output of {heads} heads over {groups} group{'s'[: groups - 1]}")
+        expect_close(output, want, f"the output for keys and values of {which}")
 
 
-@grouped_query_attention.property("query head h reads group h // (head / group), and no other", points=1)
-def grouped_sharing(subject, case):
-    heads, groups = case["q"].shape[1], case["k"].shape[1]
-    for position, name in ((1, "keys"), (2, "values")):
-        for head in {0, 1, heads - 1}:
-            gradient = subject.gradient(*case.values(), wrt=position, at=(slice(None), head, 0, 0))
-            read = gradient.abs().sum(dim=(0, 2, 3)).nonzero().flatten().tolist()
-            right = head // (heads // groups)
-            expect(
-                read == [right],
-                f"With {heads} heads and {groups} groups, head {head} should read the {name} of group {right} alone, "
-                f"but it reads those of {read or 'no group'}.",
-            )
+@grouped_query_attention.property("gradients go to the group of each head and to no other", points=1)
+def grouped_gradients(subject, case):
+    grouped_answer(subject, case)
+    heads = case["q"].shape[1]
+    for position, name in enumerate(("queries", "keys", "values") if not subject.changed_inputs else ()):
+        for head in sorted({0, 1, heads - 1}):
+            at = (slice(None), head, 0, 0)
+            got = subject.gradient(*case.values(), wrt=position, at=at)
+            expect_close(got, slope(case, position, at), f"the gradient of head {head} with respect to the {name}")
 
 
-@grouped_query_attention.property("output and weights are those of scaled dot-product attention", points=2)
-def grouped_values(subject, case):
-    output, weights = grouped_answer(subject, case)
-    want_output, want_weights = reference.grouped_query_attention(**case)
-    expect_close(weights, want_weights, "the weights")
-    expect_close(output, want_output, "the output")
+def slope(case, position, at):
+    """The reference's gradient of output[at] with respect to one of q, k and v."""
+    args = list(case.values())
+    args[position] = args[position].clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(reference.grouped_query_attention(*args)[0][at].sum(), args[position])
+    return gradient
 
 
 @grouped_query_attention.misconception
 def tiles_the_groups(q, k, v):
-    """You repeat the groups as 0, 1, 0, 1, … so that head h reads group h mod G. Neighbouring heads share a group:
-    0, 0, 1, 1, …
+    """You repeat the groups as 0, 1, 0, 1, …. Neighbouring heads share a group: 0, 0, 1, 1, ….
+
+    So head h reads group h mod G.
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
@@ -112,8 +139,9 @@ def tiles_the_groups(q, k, v):
 
 @grouped_query_attention.misconception
 def tiles_the_keys_alone(q, k, v):
-    """The keys are repeated as 0, 1, 0, 1, …, the values as 0, 0, 1, 1, …: a head searches in one group and reads
-    from another.
+    """You repeat the keys as 0, 1, 0, 1, …. Neighbouring heads share a group: 0, 0, 1, 1, …, as your values have it.
+
+    So a head searches in one group and reads from another.
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
@@ -129,8 +157,9 @@ def tiles_the_keys_alone(q, k, v):
 
 @grouped_query_attention.misconception
 def tiles_the_values_alone(q, k, v):
-    """The values are repeated as 0, 1, 0, 1, …, the keys as 0, 0, 1, 1, …: a head searches in one group and reads
-    from another.
+    """You repeat the values as 0, 1, 0, 1, …. Neighbouring heads share a group: 0, 0, 1, 1, …, as your keys have it.
+
+    So a head searches in one group and reads from another.
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
@@ -146,7 +175,9 @@ def tiles_the_values_alone(q, k, v):
 
 @grouped_query_attention.misconception
 def does_not_share(q, k, v):
-    """q has more heads than k and v have groups: each group has to serve several query heads."""
+    """You use k and v as they come. q has more heads than k and v have groups: each group has to serve several query
+    heads.
+    """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
@@ -174,7 +205,10 @@ def repeats_the_positions(q, k, v):
 
 @grouped_query_attention.misconception
 def reads_the_first_group_alone(q, k, v):
-    """All your heads read group 0. That is right only if there is one group."""
+    """All your heads read group 0. Each group serves its own heads.
+
+    That would be right only if there were a single group.
+    """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
@@ -294,7 +328,7 @@ def shares_out_over_the_queries(q, k, v):
 
 @grouped_query_attention.misconception
 def returns_output_alone(q, k, v):
-    """Only the output comes back. Return the weights too: (output, weights)."""
+    """Only the output comes back. The weights are wanted too: (output, weights)."""
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
@@ -320,6 +354,490 @@ def weights_come_first(q, k, v):
     scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
     return weights, weights @ v
+
+
+@grouped_query_attention.misconception
+def divides_by_d_k(q, k, v):
+    """You divide the scores by d_k; its square root is wanted."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / d_k
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def multiplies_by_the_root(q, k, v):
+    """You multiply the scores by √d_k. They are divided by it."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) * math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def takes_the_power_first(q, k, v):
+    """You divide the scores by d_k / 2. Powers bind tighter than /, so d_k ** 1/2 is not the root."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / (d_k / 2)
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def scales_by_the_number_of_heads(q, k, v):
+    """You divide the scores by √head. It is the width d_k of queries and keys that counts."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(num_heads)
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def scales_by_the_number_of_keys(q, k, v):
+    """You divide the scores by the root of the number of keys. It is the width d_k of queries and keys that counts."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(k.shape[2])
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def scales_by_d_v(q, k, v):
+    """You divide the scores by √d_v, the width of the values. It is the width d_k of queries and keys that counts."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(v.shape[-1])
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def scales_the_weights(q, k, v):
+    """You divide by √d_k after the softmax. The scores are divided, before it.
+
+    So the rows of the weights no longer sum to 1.
+    """
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    weights = scores.softmax(dim=-1) / math.sqrt(d_k)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def shares_out_over_the_heads(q, k, v):
+    """Your softmax runs over the heads. In each head, each query shares out its attention over the keys:
+    the last axis.
+    """
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores.softmax(dim=1)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def shares_out_over_the_whole_map(q, k, v):
+    """Your softmax runs over all queries and keys of a head at once. Every query has weights of its own
+    that sum to 1.
+    """
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores.flatten(2).softmax(dim=-1).reshape(scores.shape)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def applies_the_softmax_twice(q, k, v):
+    """You apply the softmax twice.
+
+    The second one makes all weights nearly equal.
+    """
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1).softmax(dim=-1)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def leaves_the_softmax_out(q, k, v):
+    """The softmax is missing: your weights are the scores themselves."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def uses_a_sigmoid(q, k, v):
+    """You use a sigmoid, which decides each weight alone. Keys compete for attention: softmax.
+
+    So the rows of the weights do not sum to 1.
+    """
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores.sigmoid()
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def uses_the_logarithms(q, k, v):
+    """You use log_softmax, the logarithms of the weights. The weights themselves are wanted."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores.log_softmax(dim=-1)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def never_divides_by_the_sum(q, k, v):
+    """Your weights are exp(score), and the rows are not divided by their sums."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores.exp()
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def divides_the_scores_by_their_sum(q, k, v):
+    """You divide the scores by their sum, without the exponential.
+
+    So negative scores become negative weights.
+    """
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores / scores.sum(dim=-1, keepdim=True)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def overflows(q, k, v):
+    """You take exp of the raw scores. torch's softmax subtracts each row's maximum first, which changes nothing but
+    keeps the numbers small.
+
+    So large scores become inf, and inf / inf is NaN.
+    """
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def compares_by_cosine(q, k, v):
+    """The lengths of queries and keys have no influence on your scores, only their directions. The dot product, divided
+    by √d_k, is wanted.
+    """
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def picks_the_best_key(q, k, v):
+    """Each of your queries takes its best key alone. In soft attention every key has a share."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = F.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(scores)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def hides_the_future(q, k, v):
+    """You hide later keys. Nothing is masked here: every query sees every key."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    scores = scores.masked_fill(~torch.ones_like(scores).tril().bool(), -math.inf)
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def sums_up_the_keys(q, k, v):
+    """Your output is made of the keys. Keys are for comparing; what is summed up are the values."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    return weights @ k, weights
+
+
+@grouped_query_attention.misconception
+def weights_with_the_scores(q, k, v):
+    """Your output is made with the scores. It is made with the weights, after the softmax."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    return scores @ v, weights
+
+
+@grouped_query_attention.misconception
+def returns_the_scores(q, k, v):
+    """The second result holds the scores, before the softmax. The weights after it are wanted."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    return weights @ v, scores
+
+
+@grouped_query_attention.misconception
+def averages_the_weights(q, k, v):
+    """You return the mean of the heads' weights. Each query head has its own map: (batch, head, query, key)."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights.mean(dim=1)
+
+
+@grouped_query_attention.misconception
+def merges_the_heads(q, k, v):
+    """You put the heads' results side by side. Here they stay apart: (batch, head, query, d_v)."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    return (weights @ v).transpose(1, 2).flatten(2), weights
+
+
+@grouped_query_attention.misconception
+def cuts_off_the_weights(q, k, v):
+    """The weights are cut off from the gradient (.detach(), .data).
+
+    The numbers are right, but q and k could not learn.
+    """
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1).detach()
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def cuts_off_every_gradient(q, k, v):
+    """No gradient comes back through your output (.detach(), .data, no_grad, a new tensor).
+
+    The numbers are right, but nothing could learn.
+    """
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    return (weights @ v).detach(), weights
+
+
+@grouped_query_attention.misconception
+def scales_in_place(q, k, v):
+    """You change q in place. The caller still needs it: work on a new tensor."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    q /= math.sqrt(d_k)
+    scores = q @ k.transpose(-2, -1)
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def rounds_the_root(q, k, v):
+    """You divide the scores by √d_k rounded down to a whole number. The root itself is wanted."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / int(math.sqrt(d_k))
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def subtracts_one_maximum_for_all(q, k, v):
+    """You subtract the maximum of the whole tensor before exp. Each row has a maximum of its own.
+
+    So a row whose scores lie far below it becomes 0 / 0, which is NaN.
+    """
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    shifted = (scores - scores.max()).exp()
+    weights = shifted / shifted.sum(dim=-1, keepdim=True)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
+def returns_no_weights(q, k, v):
+    """The second result is None. The weights belong there: (output, weights)."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    return weights @ v, None
 
 
 @grouped_query_attention.alternative

@@ -10,10 +10,13 @@ import torch.nn.functional as F
 from course_lib import multi_head_attention as reference
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import (
+    Failure,
     expect_close,
     expect_floats,
+    is_close,
 )
 from course_lib.checking.inputs import normal
+from course_lib.masks import causal_mask
 
 
 def matrices(d_model, seed):
@@ -28,6 +31,7 @@ multi_head_einsum = Exercise(
         {"x": normal(2, 3, 8, seed=20), **matrices(8, 21), "num_heads": 2},
         {"x": normal(3, 5, 12, seed=30), **matrices(12, 31), "num_heads": 4},
         {"x": normal(2, 6, 10, seed=40, scale=2), **matrices(10, 41), "num_heads": 5},
+        {"x": normal(3, 4, 6, seed=60, scale=30), **matrices(6, 61), "num_heads": 3},  # scores beyond 1000
     ],
     minutes=12,
     difficulty=2,
@@ -48,22 +52,49 @@ def einsum_shape(subject, case):
     expect_floats(subject(*case.values()), tuple(case["x"].shape))
 
 
-@multi_head_einsum.property("with one head it is softmax(Q Kᵀ / √d_model) V W_O", points=1)
-def einsum_one_head(subject, case):
+@multi_head_einsum.property("head i uses its own columns of w_q, w_k, w_v and its own rows of w_o", points=2)
+def einsum_values(subject, case):
+    got = expect_floats(subject(*case.values()), tuple(case["x"].shape))
+    try:
+        expect_close(got, reference.multi_head_einsum(**case))
+    except Failure as failure:
+        raise Failure(f"{failure.message} {what_one_head_shows(subject, case)}", failure.difference) from None
+
+
+def what_one_head_shows(subject, case):
+    """Where to look: the cutting into heads, or what comes before it."""
     single = {**case, "num_heads": 1}
-    expect_close(subject(*single.values()), reference.multi_head_einsum(**single), "the result for num_heads = 1")
+    with subject.unobserved():
+        got = subject(*single.values())
+    if isinstance(got, torch.Tensor) and is_close(got, reference.multi_head_einsum(**single)):
+        return "With num_heads = 1 your result is right, so look at how the matrices and results are cut into heads."
+    return "With num_heads = 1 it is wrong too, so look at the projections, the scores and the softmax first."
 
 
 @multi_head_einsum.property("reordering the tokens reorders the result and changes nothing else", points=1)
 def einsum_equivariance(subject, case):
-    straight = expect_floats(subject(*case.values()), tuple(case["x"].shape))
-    backwards = subject(*{**case, "x": case["x"].flip(1)}.values())
-    expect_close(backwards, straight.flip(1), "the result for x in reverse order (wanted: your result for x, reversed)")
+    backwards = {**case, "x": case["x"].flip(1)}
+    expect_close(
+        subject(*backwards.values()),
+        reference.multi_head_einsum(**backwards),
+        "the result for the same tokens in reverse order",
+    )
 
 
-@multi_head_einsum.property("head i uses its own columns of w_q, w_k, w_v and its own rows of w_o", points=2)
-def einsum_values(subject, case):
-    expect_close(subject(*case.values()), reference.multi_head_einsum(**case))
+@multi_head_einsum.property("gradients come back to x and to all four matrices", points=1)
+def einsum_gradients(subject, case):
+    einsum_values(subject, case)
+    for position, name in enumerate(("x", "w_q", "w_k", "w_v", "w_o") if not subject.changed_inputs else ()):
+        got = subject.gradient(*case.values(), wrt=position, at=(0, 1))
+        expect_close(got, slope(case, name), f"the gradient of the result's token [0, 1] with respect to {name}")
+
+
+def slope(case, name):
+    """The reference's gradient of token 1 of sequence 0."""
+    variable = case[name].clone().requires_grad_()
+    result = reference.multi_head_einsum(**{**case, name: variable})
+    (gradient,) = torch.autograd.grad(result[0, 1].sum(), variable)
+    return gradient
 
 
 def block_diagonal(w, num_heads):
@@ -95,7 +126,9 @@ def splits_x_before_projecting(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def takes_the_heads_from_the_rows(x, w_q, w_k, w_v, w_o, num_heads):
-    """Your head i owns rows of w_q, w_k and w_v. Rows belong to the input features; a head owns a block of columns."""
+    """You take w_q, w_k and w_v transposed: your head i owns a block of rows. Rows belong to the input features; a head
+    owns a block of columns.
+    """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
     w_q = w_q.reshape(num_heads, d_k, d_model)
@@ -113,8 +146,10 @@ def takes_the_heads_from_the_rows(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def cuts_the_columns_wrongly(x, w_q, w_k, w_v, w_o, num_heads):
-    """You reshape (d_model, d_model) straight into (head, d_model, d_k), which cuts each row into pieces of
-    different heads. The columns split into (head, d_k); the rows stay.
+    """You reshape (d_model, d_model) straight into (head, d_model, d_k). The columns split into (head, d_k); the rows
+    stay.
+
+    So each row is cut into pieces that go to different heads.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
@@ -151,7 +186,7 @@ def interleaves_the_heads(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def transposes_the_matrices(x, w_q, w_k, w_v, w_o, num_heads):
-    """You use the matrices as nn.Linear stores them (out, in). Here they are used as x @ w, without a transpose."""
+    """You use the matrices transposed, as nn.Linear stores them: (out, in). Here they are used as x @ w."""
     d_model = x.shape[-1]
     d_k = d_model // num_heads
     w_q = w_q.T.reshape(d_model, num_heads, d_k)
@@ -187,8 +222,10 @@ def cuts_w_o_into_columns(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def merges_by_reshape(x, w_q, w_k, w_v, w_o, num_heads):
-    """You merge the heads with a reshape alone, which scrambles the tokens. The head axis has to stand beside the
-    d_k axis before the two become one.
+    """You merge the heads with a reshape alone. The head axis has to stand beside the d_k axis before the two become
+    one.
+
+    So each token of the result holds pieces of several tokens.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
@@ -207,8 +244,10 @@ def merges_by_reshape(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def splits_by_reshape(x, w_q, w_k, w_v, w_o, num_heads):
-    """You cut the heads out with a reshape alone, so each head holds pieces of several tokens. First give each
-    token its heads, then exchange the time axis and the head axis.
+    """You cut the heads out with a reshape alone. First give each token its heads, then exchange the time axis and the
+    head axis.
+
+    So each head holds pieces of several tokens.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
@@ -227,7 +266,10 @@ def splits_by_reshape(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def forgets_w_o(x, w_q, w_k, w_v, w_o, num_heads):
-    """w_o is never used: the heads' results stand side by side and are never mixed."""
+    """w_o is never used.
+
+    So the heads' results stand side by side and are never mixed.
+    """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
     w_q = w_q.reshape(d_model, num_heads, d_k)
@@ -245,7 +287,7 @@ def forgets_w_o(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def ignores_num_heads(x, w_q, w_k, w_v, w_o, num_heads):
-    """num_heads is never used: this is attention with one large head."""
+    """num_heads has no effect: this is attention with one large head."""
     d_model = x.shape[-1]
     num_heads, d_k = 1, d_model
     w_q = w_q.reshape(d_model, num_heads, d_k)
@@ -263,8 +305,9 @@ def ignores_num_heads(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def adds_up_the_scores_of_all_heads(x, w_q, w_k, w_v, w_o, num_heads):
-    """The head axis is missing from your scores, so the heads' scores are added up and all heads look at the same
-    place.
+    """The head axis is missing from your scores: the heads' scores are added up.
+
+    So all heads look at the same place.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
@@ -283,7 +326,10 @@ def adds_up_the_scores_of_all_heads(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def reads_the_value_of_the_query(x, w_q, w_k, w_v, w_o, num_heads):
-    """In your last sum the values carry the query's index, so each token just gets its own value back."""
+    """In your last sum the values carry the query's index. They carry the key's.
+
+    So each token just gets its own value back.
+    """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
     w_q = w_q.reshape(d_model, num_heads, d_k)
@@ -355,7 +401,7 @@ def softmax_over_the_queries(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def exchanges_query_and_key(x, w_q, w_k, w_v, w_o, num_heads):
-    """Query and key have changed places: the scores are transposed."""
+    """Query and key have changed places in your scores: a row belongs to a query, a column to a key."""
     d_model = x.shape[-1]
     d_k = d_model // num_heads
     w_q = w_q.reshape(d_model, num_heads, d_k)
@@ -366,6 +412,608 @@ def exchanges_query_and_key(x, w_q, w_k, w_v, w_o, num_heads):
     k = torch.einsum("bsm,mhd->bhsd", x, w_k)
     v = torch.einsum("bsm,mhd->bhsd", x, w_v)
     scores = torch.einsum("bhtd,bhsd->bhts", k, q) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def divides_by_d_k(x, w_q, w_k, w_v, w_o, num_heads):
+    """You divide the scores by d_k; its square root is wanted."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / d_k
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def multiplies_by_the_root(x, w_q, w_k, w_v, w_o, num_heads):
+    """You multiply the scores by √d_k. They are divided by it."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) * math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def takes_the_power_first(x, w_q, w_k, w_v, w_o, num_heads):
+    """You divide the scores by d_k / 2. Powers bind tighter than /, so d_k ** 1/2 is not the root."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / (d_k / 2)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def scales_by_the_number_of_heads(x, w_q, w_k, w_v, w_o, num_heads):
+    """You divide the scores by √num_heads. It is the size d_k of a head that counts."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(num_heads)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def scales_by_the_length(x, w_q, w_k, w_v, w_o, num_heads):
+    """You divide the scores by the root of the number of tokens. It is the size d_k of a head that counts."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(x.shape[1])
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def scales_the_weights(x, w_q, w_k, w_v, w_o, num_heads):
+    """You divide by √d_k after the softmax. The scores are divided, before it.
+
+    So the rows of the weights no longer sum to 1.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k)
+    weights = scores.softmax(dim=-1) / math.sqrt(d_k)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def softmax_over_the_heads(x, w_q, w_k, w_v, w_o, num_heads):
+    """Your softmax runs over the heads. In each head, each query shares out its attention over the keys:
+    the last axis.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.softmax(dim=1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def softmax_over_the_whole_map(x, w_q, w_k, w_v, w_o, num_heads):
+    """Your softmax runs over all queries and keys of a head at once. Every query has weights of its own
+    that sum to 1.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.flatten(2).softmax(dim=-1).reshape(scores.shape)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def applies_the_softmax_twice(x, w_q, w_k, w_v, w_o, num_heads):
+    """You apply the softmax twice.
+
+    The second one makes all weights nearly equal.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1).softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def leaves_the_softmax_out(x, w_q, w_k, w_v, w_o, num_heads):
+    """The softmax is missing: you weight the values with the scores themselves."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def uses_a_sigmoid(x, w_q, w_k, w_v, w_o, num_heads):
+    """You use a sigmoid, which decides each weight alone. Keys compete for attention: softmax.
+
+    So the rows of the weights do not sum to 1.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.sigmoid()
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def uses_the_logarithms(x, w_q, w_k, w_v, w_o, num_heads):
+    """You use log_softmax, the logarithms of the weights. The weights themselves are wanted."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.log_softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def never_divides_by_the_sum(x, w_q, w_k, w_v, w_o, num_heads):
+    """Your weights are exp(score), and the rows are not divided by their sums."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.exp()
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def divides_the_scores_by_their_sum(x, w_q, w_k, w_v, w_o, num_heads):
+    """You divide the scores by their sum, without the exponential.
+
+    So negative scores become negative weights.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores / scores.sum(dim=-1, keepdim=True)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def overflows(x, w_q, w_k, w_v, w_o, num_heads):
+    """You take exp of the raw scores. torch's softmax subtracts each row's maximum first, which changes nothing but
+    keeps the numbers small.
+
+    So large scores become inf, and inf / inf is NaN.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def compares_by_cosine(x, w_q, w_k, w_v, w_o, num_heads):
+    """The lengths of queries and keys have no influence on your scores, only their directions. The dot product, divided
+    by √d_k, is wanted.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", F.normalize(q, dim=-1), F.normalize(k, dim=-1))
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def sums_up_the_keys(x, w_q, w_k, w_v, w_o, num_heads):
+    """Your output is made of the keys, x w_k. Keys are for comparing; what is summed up are the values, x w_v."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, k)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def shares_one_projection(x, w_q, w_k, w_v, w_o, num_heads):
+    """w_q makes your queries, keys and values alike. Each has a matrix of its own."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_q)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_q)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def makes_the_keys_with_w_q(x, w_q, w_k, w_v, w_o, num_heads):
+    """Your keys are made with w_q. They have a matrix of their own: w_k."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_q)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def exchanges_keys_and_values(x, w_q, w_k, w_v, w_o, num_heads):
+    """w_k and w_v have changed places: you compare with what should be read, and read what should be compared."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def cuts_off_negative_projections(x, w_q, w_k, w_v, w_o, num_heads):
+    """You apply a ReLU to the projections. They are linear, with nothing behind them.
+
+    So no score can be negative.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q).relu()
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k).relu()
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v).relu()
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def interleaves_the_results(x, w_q, w_k, w_v, w_o, num_heads):
+    """You put the heads' results together feature by feature, one from each head in turn. Each head's d_k features stay
+    together as one block.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return heads.permute(0, 2, 3, 1).reshape(x.shape) @ w_o.reshape(d_model, d_model)
+
+
+@multi_head_einsum.misconception
+def adds_the_input(x, w_q, w_k, w_v, w_o, num_heads):
+    """You add x to the result. The residual connection belongs to the layer around attention, not to
+    attention itself.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return x + torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def hides_the_future(x, w_q, w_k, w_v, w_o, num_heads):
+    """You hide later tokens. Nothing is masked here: every query sees every key."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    scores = scores.masked_fill(~causal_mask(x.shape[1]), -math.inf)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def attends_across_the_batch(x, w_q, w_k, w_v, w_o, num_heads):
+    """You take the first axis for time. It is the batch: each sequence attends within itself.
+
+    So the sequences of the batch look at each other, and the tokens of one sequence do not.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("tbm,mhd->bhtd", x, w_q)
+    k = torch.einsum("sbm,mhd->bhsd", x, w_k)
+    v = torch.einsum("sbm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->tbm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def cuts_off_the_weights(x, w_q, w_k, w_v, w_o, num_heads):
+    """The weights are cut off from the gradient (.detach(), .data).
+
+    The numbers are right, but w_q and w_k could not learn.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1).detach()
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def cuts_off_every_gradient(x, w_q, w_k, w_v, w_o, num_heads):
+    """No gradient comes back through your result (.detach(), .data, no_grad, a new tensor).
+
+    The numbers are right, but nothing could learn.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o).detach()
+
+
+@multi_head_einsum.misconception
+def scales_x_in_place(x, w_q, w_k, w_v, w_o, num_heads):
+    """You change x in place. The caller still needs it: work on a new tensor."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    x /= d_k**0.25
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x * d_k**0.25, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def rounds_the_root(x, w_q, w_k, w_v, w_o, num_heads):
+    """You divide the scores by √d_k rounded down to a whole number. The root itself is wanted."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / int(math.sqrt(d_k))
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def subtracts_one_maximum_for_all(x, w_q, w_k, w_v, w_o, num_heads):
+    """You subtract the maximum of the whole tensor before exp. Each row has a maximum of its own.
+
+    So a row whose scores lie far below it becomes 0 / 0, which is NaN.
+    """
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    shifted = (scores - scores.max()).exp()
+    weights = shifted / shifted.sum(dim=-1, keepdim=True)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def projects_twice(x, w_q, w_k, w_v, w_o, num_heads):
+    """You project twice: what w_q, w_k and w_v have made goes through them again. x goes through each of them once."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btn,nm,mhd->bhtd", x, w_q.flatten(1), w_q)
+    k = torch.einsum("bsn,nm,mhd->bhsd", x, w_k.flatten(1), w_k)
+    v = torch.einsum("bsn,nm,mhd->bhsd", x, w_v.flatten(1), w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
     heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
     return torch.einsum("bhtd,hdm->btm", heads, w_o)

@@ -51,9 +51,8 @@ def expect_count(subject, case, **changes):
     got = count_answer(subject, **asked)
     differing = " and ".join(f"{name} = {value}" for name, value in changes.items() if value != case[name])
     where = f"but with {differing}, " if differing else ""
-    expect(
-        got == want, f"{where}the result should be {want}, and it is {got}: {abs(got - want)} too {fewer(got, want)}."
-    )
+    off = f"{abs(got - want)} too {'few' if got < want else 'many'}"
+    expect(got == want, f"{where}the result should be {want}, and it is {got}: {off}.")
 
 
 @multi_head_parameters.property("the result is a positive whole number", points=1)

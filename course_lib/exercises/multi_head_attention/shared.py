@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import torch
+
 from course_lib.checking.difference import Difference
-from course_lib.checking.expect import expect, is_close
+from course_lib.checking.expect import expect, expect_close, is_close
 
 
 def expect_only_moved(got, x):
@@ -36,3 +38,10 @@ def expect_tokens_apart(got, want):
 def same_members(got, want):
     """For each row: are the numbers the same, whatever their order?"""
     return (got.double().sort(dim=-1).values - want.double().sort(dim=-1).values).abs().amax(dim=-1) < 1e-5
+
+
+def expect_distributions(weights):
+    """Each row holds numbers from 0 that sum to 1."""
+    sums = weights.sum(dim=-1)
+    expect(weights.min() >= -1e-6, f"There is a negative weight: {weights.min():.3g}.")
+    expect_close(sums, torch.ones_like(sums), "the sum of each row of the weights")
