@@ -187,6 +187,21 @@ def test_tensors_for_einsum_hold_the_same_numbers(shape, index):
     assert state["w_k"][index] == weights.matrices["k"][7, 3]
 
 
+@pytest.mark.parametrize(
+    ("num_heads", "name"), [(5, "heads.{head}.{role}"), (3, "heads.{head}.{role}"), (3, "maps.{role}.{head}")]
+)
+def test_lists_in_a_list_are_understood(num_heads, name):
+    d_k = 4 if num_heads == 3 else 2
+    weights = AttentionWeights.random(num_heads * d_k, num_heads)
+    shapes = {
+        name.format(head=h, role=r) + ".weight": (d_k, weights.d_model) for h in range(num_heads) for r in range(3)
+    }
+    shapes |= {"out.weight": (weights.d_model, weights.d_model)}
+    wanted = weights.matrices["k"].unflatten(0, (num_heads, d_k))[2]  # the keys of head 2
+    asked = name.format(head=2, role=1) + ".weight"
+    assert any(torch.equal(state[asked], wanted) for state in packings(dict(sorted(shapes.items())), weights))
+
+
 def test_shapes_that_nobody_knows_have_no_packing():
     assert packings({"strange": (7, 7)}, AttentionWeights.random(10, 2)) == []
 
@@ -355,6 +370,97 @@ def test_mixed_tokens_are_shown():
     message = check("merge_heads", lambda x: x.reshape(len(x), x.shape[2], -1)).checks[1].message
     assert "time step 0 should hold [0.0, 1.0, 2.0, 6.0, 7.0, 8.0]" in message
     assert "holds [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]" in message
+
+
+def test_keys_and_values_from_the_query_are_named():
+    """However the mask is applied: the sizes that do not fit are no sign of a missing axis for the heads."""
+
+    class FromTheQuery(exercises.OnePackedLinear):
+        def forward(self, query, key, value, mask=None):
+            return super().forward(query, query, query, mask)
+
+    report = check("MultiHeadAttention", FromTheQuery)
+    assert report.misconception == "ReadsTheQueryAlone"
+    assert "axis for the heads" not in str(report)
+
+
+def test_layers_in_a_plain_list_are_explained():
+    class Listed(exercises.OneModuleAHead):
+        def __init__(self, d_model, num_heads, dropout=0.0):
+            super().__init__(d_model, num_heads, dropout)
+            heads = list(self.heads)
+            del self.heads
+            self.heads = heads
+
+    report = check("MultiHeadAttention", Listed)
+    assert report.points == 0 and "nn.ModuleList" in report.checks[0].message
+    assert "dtype" not in report.checks[0].message
+
+
+@pytest.mark.parametrize(("p", "words"), [(0.15, "not with the probability 0.4"), (0.6, "divided by dropout")])
+def test_weights_dropped_at_another_rate_are_explained(p, words):
+    class OtherRate(mha.MultiHeadAttention):
+        def __init__(self, d_model, num_heads, dropout=0.0):
+            super().__init__(d_model, num_heads, p)
+
+    report = check("MultiHeadAttention", OtherRate)
+    assert report.points == 7 and words in report.checks[-1].message
+
+
+@pytest.mark.parametrize("name", ["query", "key", "value"])
+def test_an_input_cut_off_from_the_gradient_is_noticed(name):
+    class CutOff(mha.MultiHeadAttention):
+        def forward(self, query, key, value, mask=None):
+            inputs = {"query": query, "key": key, "value": value}
+            inputs[name] = inputs[name].detach()
+            return super().forward(**inputs, mask=mask)
+
+    report = check("MultiHeadAttention", CutOff)
+    assert report.points == 5 and f"the output with respect to {name}" in str(report)
+
+
+def test_a_hidden_score_of_minus_1000_is_not_hidden_enough():
+    class Filled(exercises.OnePackedLinear):
+        def attend(self, q, k, v, mask, dropout):
+            scores = q @ k.mT / math.sqrt(q.shape[-1])
+            if mask is not None:
+                scores = scores.masked_fill(~(mask[:, None] if mask.dim() == 3 else mask), -1000.0)
+            weights = F.dropout(scores.softmax(dim=-1), dropout, self.training)
+            return weights @ v, weights
+
+    report = check("MultiHeadAttention", Filled)
+    assert report.points == 2 and "A key that the mask hides still gets weight" in str(report)
+
+
+def test_with_wrong_scores_nobody_is_sent_to_the_groups():
+    def grouped_query_attention(q, k, v):
+        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
+        weights = (q @ k.mT / 8).softmax(-1)
+        return weights @ v, weights
+
+    report = check("grouped_query_attention", grouped_query_attention)
+    assert report.points == 1 and "tensor of weights" in str(report) and "group 1" not in str(report)
+
+
+def test_a_wrong_group_is_named_in_numbers():
+    def grouped_query_attention(q, k, v):
+        sharing = q.shape[1] // k.shape[1]
+        groups = [(h // sharing + (h == 1)) % k.shape[1] for h in range(q.shape[1])]
+        return mha.grouped_query_attention(q, k[:, groups], v[:, groups])
+
+    message = check("grouped_query_attention", grouped_query_attention).checks[1].message
+    assert "head 1 should look at the keys of group 0, but its weights are those over group 1" in message
+
+
+def test_where_to_look_when_the_einsum_is_wrong():
+    def cut_wrongly(x, w_q, w_k, w_v, w_o, num_heads):
+        return mha.multi_head_einsum(x, w_q.flip(1) if num_heads > 1 else w_q, w_k, w_v, w_o, num_heads)
+
+    def scaled_wrongly(x, w_q, w_k, w_v, w_o, num_heads):
+        return mha.multi_head_einsum(x, w_q / 3, w_k, w_v, w_o, num_heads)
+
+    assert "With num_heads = 1 your result is right" in str(check("multi_head_einsum", cut_wrongly))
+    assert "With num_heads = 1 it is wrong too" in str(check("multi_head_einsum", scaled_wrongly))
 
 
 # --- two mistakes ---------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, permutations, product
+from itertools import chain, islice, permutations, product
 
 import torch
 from torch import Tensor
@@ -109,22 +109,54 @@ class Slot:
         return {name: part.reshape(original[name]) for name, part in zip(self.names, parts, strict=True)}
 
 
-def slots_of(shapes: Mapping[str, Shape], d_model: int, num_heads: int) -> list[Slot]:
+def readings_of(shapes: Mapping[str, Shape], d_model: int, num_heads: int) -> list[list[Slot]]:
+    """The slots, and with three heads perhaps once more: of lists in a list, either the inner or the outer ones may
+    be the heads.
+    """
+    first, second = (slots_of(shapes, d_model, num_heads, innermost) for innermost in (False, True))
+    return [first] if first == second else [first, second]
+
+
+def slots_of(shapes: Mapping[str, Shape], d_model: int, num_heads: int, innermost: bool = False) -> list[Slot]:
     """The parameters in their order; those that come one a head are put together."""
     families: dict[tuple[str, Shape], list[str]] = {}
     for name, shape in shapes.items():
         families.setdefault((re.sub(r"\d+", "#", name), shape), []).append(name)
-    whole = {n * unit for n in (1, 2, 3) for unit in (d_model, d_model * d_model)}
     slots = []
     for (label, shape), names in families.items():
-        size = math.prod(shape)
         squeezed = tuple(length for length in shape if length != 1)
-        one_a_head = len(names) == num_heads and size not in whole and size * num_heads in whole
-        if one_a_head:
-            slots.append(Slot(tuple(names), (num_heads, *squeezed), label.endswith(".weight")))
+        if is_of_one_head(squeezed, d_model, num_heads):
+            lists = lists_of_heads(names, num_heads, innermost)
+            slots += [Slot(tuple(heads), (num_heads, *squeezed), label.endswith(".weight")) for heads in lists]
         else:
             slots += [Slot((name,), squeezed, label.endswith(".weight")) for name in names]
     return sorted(slots, key=lambda slot: list(shapes).index(slot.names[0]))
+
+
+def is_of_one_head(shape: Shape, d_model: int, num_heads: int) -> bool:
+    """Whether a parameter of this shape belongs to a single head: not a whole matrix, nor a whole bias."""
+    size = math.prod(shape)
+    whole = {n * unit for n in (1, 2, 3) for unit in (d_model, d_model * d_model)}
+    is_part_of_a_matrix = len(shape) > 1 and d_model in shape and size < d_model * d_model
+    return (is_part_of_a_matrix or size not in whole) and size * num_heads in whole
+
+
+def lists_of_heads(names: Sequence[str], num_heads: int, innermost: bool) -> list[list[str]]:
+    """Names that differ in their numbers, as lists with one name a head; each name by itself if there are none.
+
+    In `heads.2.0.weight` and `maps.0.2.weight`, one of the numbers counts the heads and the other one the roles.
+    """
+    if len(names) == num_heads:
+        return [list(names)]
+    numbers = [tuple(re.findall(r"\d+", name)) for name in names]
+    places = range(len(numbers[0]))
+    for place in reversed(places) if innermost else places:
+        lists: dict[tuple[str, ...], list[str]] = {}
+        for name, indices in zip(names, numbers, strict=True):
+            lists.setdefault((*indices[:place], *indices[place + 1 :]), []).append(name)
+        if all(len(heads) == num_heads for heads in lists.values()):
+            return list(lists.values())
+    return [[name] for name in names]
 
 
 AFFIXES = re.compile(
@@ -221,11 +253,18 @@ def packings(shapes: Mapping[str, Shape], weights: AttentionWeights) -> list[dic
 def packings_of(named_shapes: tuple[tuple[str, Shape], ...], weights: AttentionWeights) -> list[dict[str, Tensor]]:
     shapes = dict(named_shapes)
     d_model, num_heads = weights.d_model, weights.num_heads
-    slots = slots_of(shapes, d_model, num_heads)
     sizes = {"h": num_heads, "k": d_model // num_heads, "m": d_model}
-    matrices = [slot for slot in slots if slot.size >= d_model * d_model]
-    biases = [slot for slot in slots if slot.size < d_model * d_model]
-    return list(islice(states(shapes, weights, matrices, biases, sizes), MOST_CANDIDATES))
+    found = (
+        states(
+            shapes,
+            weights,
+            [s for s in slots if s.size >= d_model**2],
+            [s for s in slots if s.size < d_model**2],
+            sizes,
+        )
+        for slots in readings_of(shapes, d_model, num_heads)
+    )
+    return list(islice(chain.from_iterable(found), MOST_CANDIDATES))
 
 
 def states(

@@ -76,8 +76,8 @@ def expect_right_groups(weights, case):
         seen = [g for g in range(groups) if is_close(weights[:, [head]], of_group[g])]
         for group in seen if right not in seen else ():
             raise Failure(
-                f"With {heads} heads and {groups} groups, head {head} should look at the keys of group {right}, but its "
-                f"weights are those over group {group}."
+                f"With {heads} heads and {groups} groups, head {head} should look at the keys of group {right}, but "
+                f"its weights are those over group {group}."
             )
 
 

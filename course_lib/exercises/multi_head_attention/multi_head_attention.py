@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from itertools import product
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +24,12 @@ from course_lib.checking.expect import (
 from course_lib.checking.inputs import normal, random_mask
 from course_lib.checking.subject import Event
 from course_lib.checking.weights import AttentionWeights, load_weights
+from course_lib.exercises.multi_head_attention.shared import (
+    expect_count,
+    expect_distributions,
+    layers_in_plain_lists_explained,
+    listing,
+)
 from course_lib.masks import causal_mask, masked_softmax
 from course_lib.multi_head_attention import MultiHeadAttention, size_of_a_head, with_head_axis
 
@@ -52,9 +57,9 @@ multi_head_attention = Exercise(
             "d_model": 20,
             "num_heads": 5,
             "dropout": 0.3,
-            "query": normal(2, 7, 20, seed=15),
-            "key": normal(2, 7, 20, seed=15),
-            "value": normal(2, 7, 20, seed=15),
+            "query": normal(2, 7, 20, seed=15, scale=30),  # scores beyond 1000
+            "key": normal(2, 7, 20, seed=15, scale=30),
+            "value": normal(2, 7, 20, seed=15, scale=30),
             "mask": causal_mask(7) & ~causal_mask(7).tril(-4),  # only the last four positions
         },
         {
@@ -64,6 +69,15 @@ multi_head_attention = Exercise(
             "query": normal(2, 5, 24, seed=16, scale=3),
             "key": normal(2, 3, 24, seed=17),
             "value": normal(2, 3, 24, seed=18),
+            "mask": None,
+        },
+        {
+            "d_model": 18,
+            "num_heads": 6,
+            "dropout": 0.2,
+            "query": normal(3, 5, 18, seed=19),
+            "key": normal(3, 5, 18, seed=19),
+            "value": normal(3, 5, 18, seed=19),
             "mask": None,
         },
     ],
@@ -122,9 +136,9 @@ def built_with_weights(subject, case, must_be_known=True):
     built = subject.build(case["d_model"], case["num_heads"], case["dropout"])
     known = load_weights(built, weights_of(case), inputs_of(case), right_answer(case)[0])
     if must_be_known and not known:
-        shapes = ", ".join(f"{name} {shape}" for name, shape in built.shapes().items())
         raise Failure(
-            f"The check fills your parameters with its own numbers and does not know this way to keep them: {shapes}. "
+            "The check fills your parameters with its own numbers and does not know this way to keep them: "
+            f"{listing(built.shapes())}. "
             "Four nn.Linear(d_model, d_model) called w_q, w_k, w_v and w_o are always understood."
         )
     return built
@@ -134,23 +148,21 @@ def answer_of(built, case):
     output, weights = expect_tuple(built(*inputs_of(case)), ("output", "weights"))
     want_output, want_weights = right_answer(case)
     expect_floats(output, tuple(want_output.shape), "the output")
-    expect_floats(weights, tuple(want_weights.shape), "the weights")
+    expect_floats(weights, tuple(want_weights.shape), "the tensor of weights")
     return output, weights
 
 
 @multi_head_attention.property("output (batch, query, d_model) and weights (batch, head, query, key)", points=1)
 def module_shapes(subject, case):
-    answer_of(built_with_weights(subject, case, must_be_known=False), case)
+    built = built_with_weights(subject, case, must_be_known=False)
+    with layers_in_plain_lists_explained(built, reference.multi_head_parameters(case["d_model"], 1, True)):
+        answer_of(built, case)
 
 
 @multi_head_attention.property("four projections with biases: 4 · d_model² + 4 · d_model parameters", points=1)
 def module_parameters(subject, case):
     built = subject.build(case["d_model"], case["num_heads"], case["dropout"])
-    shapes = built.shapes()
-    got = sum(math.prod(shape) for shape in shapes.values())
-    want = reference.multi_head_parameters(case["d_model"], case["num_heads"], True)
-    listing = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items()) or "none"
-    expect(got == want, f"There should be {want} trainable numbers, but there are {got}. They are: {listing}.")
+    expect_count(built, reference.multi_head_parameters(case["d_model"], case["num_heads"], True))
 
 
 @multi_head_attention.property("in each head, each query shares out 1 over the keys it may see", points=1)
@@ -160,15 +172,13 @@ def module_distributions(subject, case):
         hidden = ~with_head_axis(case["mask"]).expand(weights.shape)
         largest = weights[hidden].abs().max()
         expect(largest < 1e-6, f"A key that the mask hides still gets weight {largest:.3g}.")
-    sums = weights.sum(dim=-1)
-    expect(weights.min() >= -1e-6, "There is a negative weight.")
-    expect_close(sums, torch.ones_like(sums), "the sum of each row of the weights")
+    expect_distributions(weights)
 
 
 @multi_head_attention.property("the weights of head i are softmax(q_i k_iᵀ / √d_k)", points=2)
 def module_weights(subject, case):
     _, weights = answer_of(built_with_weights(subject, case), case)
-    expect_close(weights, right_answer(case)[1], "the weights")
+    expect_close(weights, right_answer(case)[1], "the tensor of weights")
 
 
 @multi_head_attention.property("the output is the heads' results side by side, through W_O", points=2)
@@ -185,12 +195,23 @@ def module_output(subject, case):
         "The output is right, but its gradient does not come back to all parameters as it should: is something "
         "detached (.detach(), .data, torch.no_grad, a new torch.tensor) on the way?",
     )
+    for position, name in enumerate(("query", "key", "value") if not built.changed_inputs else ()):
+        got_slope = built.gradient(*inputs_of(case), wrt=position)
+        expect_close(got_slope, slope(case, position), f"the gradient of the output with respect to {name}")
 
 
 def squared_gradient(case):
     module = copy.deepcopy(reference_module(case["d_model"], case["num_heads"])).requires_grad_()
     (module(*inputs_of(case))[0] ** 2).sum().backward()
     return sum(float((p.grad**2).sum()) for p in module.parameters())
+
+
+def slope(case, position):
+    """The reference's gradient of the output with respect to one of query, key and value."""
+    inputs = inputs_of(case)
+    inputs[position] = inputs[position].clone().requires_grad_()
+    output, _ = reference_module(case["d_model"], case["num_heads"])(*inputs)
+    return torch.autograd.grad(output.sum(), inputs[position])[0]
 
 
 @multi_head_attention.property("dropout falls on the weights, and in training alone", points=1)
@@ -209,6 +230,11 @@ def module_dropout(subject, case):
         if not changes
         else "Something is dropped in training, but not the weights: with one single key its weight is never dropped.",
         "not rescaled": "In training weights are dropped, but those that are left are not divided by 1 - dropout.",
+        "kept instead of dropped": "The weights that are left in training are divided by dropout; divide by "
+        "1 - dropout, as nn.Dropout does.",
+        "at another rate": f"In training weights are dropped, but not with the probability {case['dropout']}: those "
+        "that are left are divided by another number than 1 - dropout.",
+        "the output": "In training it is entries of the output that are dropped. Here it is the weights.",
         "something else": "Something is dropped in training, but the output is not what comes of dropped weights: "
         "softmax first, then dropout on the weights, then the weighted sum, and nothing is dropped after that.",
     }
@@ -221,26 +247,28 @@ def first_of(answer):
 
 
 def what_is_dropped(output, case):
-    """With a single key every weight is 1: under dropout each head's part is whole or missing, nothing in between."""
+    """With a single key every weight is 1: under dropout each head's part is missing, or there with one factor."""
     module = reference_module(case["d_model"], case["num_heads"])
-    with torch.no_grad():
-        parts = reference.split_heads(module.w_v(case["value"][:, :1]), case["num_heads"])  # (batch, head, 1, d_k)
-        columns = module.w_o.weight.unflatten(1, (case["num_heads"], -1))  # (d_model, head, d_k)
-        parts = torch.einsum("bhtd,mhd->bhtm", parts, columns)  # what each head adds to the output
-        rows = output.double()
-        whole = parts.sum(dim=1) + module.w_o.bias
-        if output.shape != case["query"].shape:
+    if output.shape != case["query"].shape:
+        return "something else"
+    parts = reference.split_heads(module.w_v(case["value"][:, :1]), case["num_heads"])  # (batch, head, 1, d_k)
+    columns = module.w_o.weight.unflatten(1, (case["num_heads"], -1))  # (d_model, head, d_k)
+    parts = torch.einsum("bhtd,mhd->bmh", parts, columns)  # what each head adds to the output
+    seen = (output.double() - module.w_o.bias).mT  # (batch, d_model, query)
+    factors = torch.linalg.lstsq(parts, seen).solution  # (batch, head, query)
+    if not is_close(parts @ factors, seen):
+        left = output != 0
+        whole = (parts.sum(dim=-1, keepdim=True).mT + module.w_o.bias).expand_as(output) / (1 - case["dropout"])
+        if left.all():
             return "something else"
-        if is_close(rows, whole.expand_as(rows)):
-            return "nothing"
-        for name, factor in (("weights", 1 / (1 - case["dropout"])), ("not rescaled", 1.0)):
-            possible = torch.zeros(rows.shape[:2], dtype=torch.bool)
-            for kept in product((0.0, factor), repeat=case["num_heads"]):
-                want = torch.einsum("h,bhtm->btm", torch.tensor(kept, dtype=torch.float64), parts) + module.w_o.bias
-                possible |= ((rows - want).abs() < 1e-4).all(dim=-1)
-            if possible.all():
-                return name
-    return "zeros in the output" if bool((output == 0).any()) else "something else"
+        return "the output" if is_close(output[left], whole[left]) else "the output and more"
+    kept = factors[factors.abs() > 1e-4]
+    if not len(kept) or not is_close(kept, kept[:1].expand_as(kept)):
+        return "something else"
+    if is_close(kept[:1], torch.ones(1)):
+        return "nothing" if len(kept) == factors.numel() else "not rescaled"
+    known = {"weights": 1 / (1 - case["dropout"]), "kept instead of dropped": 1 / case["dropout"]}
+    return next((name for name, factor in known.items() if abs(kept[0] - factor) < 1e-3), "at another rate")
 
 
 # Most wrong answers are the reference with one method written differently. One with an `__init__` of its own calls that
@@ -264,8 +292,10 @@ def glue_by_reshape(x):
 
 @multi_head_attention.misconception
 class SplitsByReshapeAlone(MultiHeadAttention):
-    """You cut the heads out with a reshape alone, so each head holds pieces of several tokens. First give each
-    token its heads, then exchange the time axis and the head axis.
+    """You cut the heads out with a reshape alone. First give each token its heads, then exchange the time axis and the
+    head axis.
+
+    So each head holds pieces of several tokens.
     """
 
     def project(self, query, key, value):
@@ -290,8 +320,10 @@ class InterleavesTheHeads(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class MergesWithoutTranspose(MultiHeadAttention):
-    """You merge the heads with a reshape alone, which scrambles the tokens. The head axis has to stand beside the
-    d_k axis before the two become one.
+    """You merge the heads with a reshape alone. The head axis has to stand beside the d_k axis before the two become
+    one.
+
+    So each token of the output holds pieces of several tokens.
     """
 
     def forward(self, query, key, value, mask=None):
@@ -306,7 +338,10 @@ class MergesWithoutTranspose(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class ForgetsTheOutputProjection(MultiHeadAttention):
-    """W_O exists but is never applied: the heads' results stand side by side and are never mixed."""
+    """W_O exists but is never applied.
+
+    So the heads' results stand side by side and are never mixed.
+    """
 
     def forward(self, query, key, value, mask=None):
         q, k, v = self.project(query, key, value)
@@ -358,7 +393,7 @@ class HasNoBiases(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class IgnoresNumHeads(MultiHeadAttention):
-    """num_heads is never used: this is attention with one large head."""
+    """num_heads has no effect: this is attention with one large head."""
 
     def __init__(self, d_model, num_heads, dropout=0.0):
         nn.Module.__init__(self)
@@ -388,7 +423,10 @@ class TakesNumHeadsForTheHeadSize(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class ReadsKeysAndValuesFromTheQuery(MultiHeadAttention):
-    """You project keys and values from the query's input, so cross-attention never sees the other sequence."""
+    """You project keys and values from the query's input. Keys come from `key`, values from `value`.
+
+    So cross-attention never sees the other sequence.
+    """
 
     def project(self, query, key, value):
         q = reference.split_heads(self.w_q(query), self.num_heads)
@@ -440,8 +478,8 @@ class UsesTheKeyLengthForTheQuery(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class SharesOneProjection(MultiHeadAttention):
-    """One and the same matrix makes your queries, keys and values. Each needs its own: asking, being found and
-    being read are three things.
+    """One and the same matrix makes your queries, keys and values. Each has its own: asking, being found and being read
+    are three things.
     """
 
     def project(self, query, key, value):
@@ -506,7 +544,10 @@ class DividesByTheHeadSize(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class IgnoresTheMask(MultiHeadAttention):
-    """The mask is accepted but never used: every key is visible."""
+    """The mask has no effect: it is never used, or what masked_fill returns is thrown away.
+
+    So every key is visible.
+    """
 
     def share_out(self, scores, mask):
         if mask is None:
@@ -528,7 +569,10 @@ class InvertsTheMask(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class MasksAfterTheSoftmax(MultiHeadAttention):
-    """You multiply by the mask after the softmax, so the rest no longer sums to 1. Hide the scores before it."""
+    """You multiply by the mask after the softmax. Scores are hidden before it.
+
+    So the weights that are left no longer sum to 1.
+    """
 
     def share_out(self, scores, mask):
         if mask is None:
@@ -539,7 +583,9 @@ class MasksAfterTheSoftmax(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class FillsWithZero(MultiHeadAttention):
-    """You set hidden scores to 0, but exp(0) = 1 is no small weight. A hidden score has to be very negative."""
+    """You set hidden scores to 0, or to a tiny number. A hidden score has to be very negative: exp(0) = 1 is no small
+    weight.
+    """
 
     def share_out(self, scores, mask):
         if mask is None:
@@ -550,8 +596,9 @@ class FillsWithZero(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class ForgetsTheHeadAxisOfTheMask(MultiHeadAttention):
-    """A mask (batch, query, key) meets scores (batch, head, query, key): without an axis for the heads its batch
-    axis lands on the heads.
+    """Your mask meets the scores (batch, head, query, key) without an axis for the heads at place 1.
+
+    So the batch axis of a (batch, query, key) mask lands on the heads.
     """
 
     def share_out(self, scores, mask):
@@ -563,8 +610,10 @@ class ForgetsTheHeadAxisOfTheMask(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class TakesEveryMaskForABatch(MultiHeadAttention):
-    """You insert the head axis into every mask. A (query, key) mask has no batch axis, so its query axis lands on
-    the batch; only a (batch, query, key) mask needs the new axis.
+    """You insert the head axis into every mask. Only a (batch, query, key) mask needs it; a (query, key) mask has no
+    batch axis and fits as it is.
+
+    So the query axis of a (query, key) mask lands on the batch.
     """
 
     def share_out(self, scores, mask):
@@ -576,8 +625,9 @@ class TakesEveryMaskForABatch(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class FillsWithoutTheHeadAxis(MultiHeadAttention):
-    """A mask (batch, query, key) meets scores (batch, head, query, key): without an axis for the heads its batch
-    axis lands on the heads.
+    """Your mask meets the scores (batch, head, query, key) without an axis for the heads at place 1.
+
+    So the batch axis of a (batch, query, key) mask lands on the heads.
     """
 
     def share_out(self, scores, mask):
@@ -589,8 +639,10 @@ class FillsWithoutTheHeadAxis(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class FillsAsIfEveryMaskWereABatch(MultiHeadAttention):
-    """You insert the head axis into every mask. A (query, key) mask has no batch axis, so its query axis lands on
-    the batch; only a (batch, query, key) mask needs the new axis.
+    """You insert the head axis into every mask. Only a (batch, query, key) mask needs it; a (query, key) mask has no
+    batch axis and fits as it is.
+
+    So the query axis of a (query, key) mask lands on the batch.
     """
 
     def share_out(self, scores, mask):
@@ -602,8 +654,9 @@ class FillsAsIfEveryMaskWereABatch(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class RepeatsTheMaskInTheWrongOrder(MultiHeadAttention):
-    """You repeat the mask head by head over a tensor that is ordered sample by sample, so a sample gets another
-    sample's mask.
+    """You repeat the mask head by head over a tensor that is ordered sample by sample.
+
+    So a sample gets another sample's mask.
     """
 
     def share_out(self, scores, mask):
@@ -667,7 +720,7 @@ class ReturnsTheScores(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class ReturnsTheOutputAlone(MultiHeadAttention):
-    """Only the output comes back. Return the weights too: (output, weights)."""
+    """Only the output comes back. The weights are wanted too: (output, weights)."""
 
     def forward(self, query, key, value, mask=None):
         q, k, v = self.project(query, key, value)
@@ -711,8 +764,9 @@ class AddsTheInput(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class DropsInEvaluation(MultiHeadAttention):
-    """Dropout stays on in evaluation, so the same input gives random answers. F.dropout has to be told
-    `training=self.training`; nn.Dropout knows by itself.
+    """Dropout stays on in evaluation. F.dropout has to be told `training=self.training`; nn.Dropout knows by itself.
+
+    So the same input gives random answers.
     """
 
     def forward(self, query, key, value, mask=None):
@@ -727,7 +781,7 @@ class DropsInEvaluation(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class NeverDrops(MultiHeadAttention):
-    """The dropout argument is accepted but nothing is ever dropped in training."""
+    """Nothing is ever dropped in training: the dropout argument has no effect."""
 
     def forward(self, query, key, value, mask=None):
         q, k, v = self.project(query, key, value)
@@ -753,8 +807,9 @@ class DropsTheOutput(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class DropsTheScores(MultiHeadAttention):
-    """You drop scores before the softmax. A dropped score is 0 there, which is no small weight; dropout falls on
-    the weights after it.
+    """You drop scores before the softmax. Dropout falls on the weights, after it.
+
+    A dropped score is 0, which is no small weight.
     """
 
     def forward(self, query, key, value, mask=None):
@@ -771,6 +826,556 @@ class DropsTheScores(MultiHeadAttention):
             return scores.softmax(dim=-1)
         mask = with_head_axis(mask)
         return masked_softmax(scores, mask)
+
+
+@multi_head_attention.misconception
+class MultipliesByTheRoot(MultiHeadAttention):
+    """You multiply the scores by √d_k. They are divided by it."""
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query, key, value)
+        d_k = q.shape[-1]
+        scores = (q * math.sqrt(d_k)) @ k.transpose(-2, -1)
+        weights = self.share_out(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class TakesThePowerFirst(MultiHeadAttention):
+    """You divide the scores by d_k / 2. Powers bind tighter than /, so d_k ** 1/2 is not the root."""
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query, key, value)
+        d_k = q.shape[-1]
+        scores = (q / (d_k / 2)) @ k.transpose(-2, -1)
+        weights = self.share_out(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class RoundsTheRoot(MultiHeadAttention):
+    """You divide the scores by √d_k rounded down to a whole number. The root itself is wanted."""
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query, key, value)
+        d_k = q.shape[-1]
+        scores = (q / int(math.sqrt(d_k))) @ k.transpose(-2, -1)
+        weights = self.share_out(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class ScalesByTheNumberOfHeads(MultiHeadAttention):
+    """You divide the scores by √num_heads. It is the size d_k of a head that counts."""
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query, key, value)
+        d_k = q.shape[-1]
+        scores = (q / math.sqrt(self.num_heads)) @ k.transpose(-2, -1)
+        weights = self.share_out(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class ScalesTheWeights(MultiHeadAttention):
+    """You divide by √d_k after the softmax. The scores are divided, before it.
+
+    So the rows of the weights no longer sum to 1.
+    """
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query, key, value)
+        d_k = q.shape[-1]
+        scores = q @ k.transpose(-2, -1)
+        weights = self.share_out(scores, mask) / math.sqrt(d_k)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class ComparesByCosine(MultiHeadAttention):
+    """The lengths of queries and keys have no influence on your scores, only their directions. The dot product, divided
+    by √d_k, is wanted.
+    """
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query, key, value)
+        d_k = q.shape[-1]
+        scores = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
+        weights = self.share_out(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class NormalisesOverTheWholeMap(MultiHeadAttention):
+    """Your softmax runs over all queries and keys of a head at once. Every query has weights of its own
+    that sum to 1.
+    """
+
+    def share_out(self, scores, mask):
+        if mask is None:
+            return scores.flatten(2).softmax(dim=-1).reshape(scores.shape)
+        mask = with_head_axis(mask)
+        return scores.masked_fill(~mask, -math.inf).flatten(2).softmax(dim=-1).reshape(scores.shape)
+
+
+@multi_head_attention.misconception
+class AppliesTheSoftmaxTwice(MultiHeadAttention):
+    """You apply the softmax twice.
+
+    The second one makes all weights nearly equal, and hidden keys get a share again.
+    """
+
+    def share_out(self, scores, mask):
+        if mask is None:
+            return scores.softmax(dim=-1).softmax(dim=-1)
+        mask = with_head_axis(mask)
+        return masked_softmax(scores, mask).softmax(dim=-1)
+
+
+@multi_head_attention.misconception
+class LeavesTheSoftmaxOut(MultiHeadAttention):
+    """The softmax is missing: your weights are the scores themselves."""
+
+    def share_out(self, scores, mask):
+        if mask is None:
+            return scores
+        mask = with_head_axis(mask)
+        return scores.masked_fill(~mask, -1e9)
+
+
+@multi_head_attention.misconception
+class UsesASigmoid(MultiHeadAttention):
+    """You use a sigmoid, which decides each weight alone. Keys compete for attention: softmax.
+
+    So the rows of the weights do not sum to 1.
+    """
+
+    def share_out(self, scores, mask):
+        if mask is None:
+            return scores.sigmoid()
+        mask = with_head_axis(mask)
+        return scores.masked_fill(~mask, -math.inf).sigmoid()
+
+
+@multi_head_attention.misconception
+class NeverDividesByTheSum(MultiHeadAttention):
+    """Your weights are exp(score), and the rows are not divided by their sums."""
+
+    def share_out(self, scores, mask):
+        if mask is None:
+            return scores.exp()
+        mask = with_head_axis(mask)
+        return scores.masked_fill(~mask, -math.inf).exp()
+
+
+@multi_head_attention.misconception
+class Overflows(MultiHeadAttention):
+    """You take exp of the raw scores. torch's softmax subtracts each row's maximum first, which changes nothing but
+    keeps the numbers small.
+
+    So large scores become inf, and inf / inf is NaN.
+    """
+
+    def share_out(self, scores, mask):
+        if mask is None:
+            return scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
+        mask = with_head_axis(mask)
+        scores = scores.masked_fill(~mask, -math.inf)
+        return scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
+
+
+@multi_head_attention.misconception
+class SubtractsOneMaximumForAll(MultiHeadAttention):
+    """You subtract the maximum of the whole tensor before exp. Each row has a maximum of its own.
+
+    So a row whose scores lie far below it becomes 0 / 0, which is NaN.
+    """
+
+    def share_out(self, scores, mask):
+        if mask is None:
+            shifted = (scores - scores.max()).exp()
+            return shifted / shifted.sum(dim=-1, keepdim=True)
+        mask = with_head_axis(mask)
+        shifted = (scores.masked_fill(~mask, -math.inf) - scores.max()).exp()
+        return shifted / shifted.sum(dim=-1, keepdim=True)
+
+
+@multi_head_attention.misconception
+class FillsWithTooLittle(MultiHeadAttention):
+    """You fill hidden scores with -10. That is not negative enough: a hidden score has to be so negative that exp makes
+    0 of it.
+
+    So hidden keys keep a little weight.
+    """
+
+    def share_out(self, scores, mask):
+        if mask is None:
+            return scores.softmax(dim=-1)
+        mask = with_head_axis(mask)
+        return scores.masked_fill(~mask, -10.0).softmax(dim=-1)
+
+
+@multi_head_attention.misconception
+class SumsUpTheKeys(MultiHeadAttention):
+    """Your output is made of the keys. Keys are for comparing; what is summed up are the values."""
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query, key, value)
+        d_k = q.shape[-1]
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+        weights = self.share_out(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ k
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class ExchangesKeysAndValues(MultiHeadAttention):
+    """`key` and `value` have changed places: you compare with what should be read, and read what should be compared."""
+
+    def project(self, query, key, value):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(value), self.num_heads)
+        v = reference.split_heads(self.w_v(key), self.num_heads)
+        return q, k, v
+
+
+@multi_head_attention.misconception
+class MakesTheKeysWithWq(MultiHeadAttention):
+    """Your keys are made by w_q. They have a projection of their own: w_k."""
+
+    def project(self, query, key, value):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_q(key), self.num_heads)
+        v = reference.split_heads(self.w_v(value), self.num_heads)
+        return q, k, v
+
+
+@multi_head_attention.misconception
+class ActivatesTheProjections(MultiHeadAttention):
+    """You apply a ReLU to the projections. They are linear, with nothing behind them.
+
+    So no score can be negative.
+    """
+
+    def project(self, query, key, value):
+        q = reference.split_heads(self.w_q(query).relu(), self.num_heads)
+        k = reference.split_heads(self.w_k(key).relu(), self.num_heads)
+        v = reference.split_heads(self.w_v(value).relu(), self.num_heads)
+        return q, k, v
+
+
+@multi_head_attention.misconception
+class ProjectsTwice(MultiHeadAttention):
+    """You project twice: what w_q, w_k and w_v have made goes through them again. Each input goes through its
+    projection once.
+    """
+
+    def project(self, query, key, value):
+        q = reference.split_heads(self.w_q(self.w_q(query)), self.num_heads)
+        k = reference.split_heads(self.w_k(self.w_k(key)), self.num_heads)
+        v = reference.split_heads(self.w_v(self.w_v(value)), self.num_heads)
+        return q, k, v
+
+
+@multi_head_attention.misconception
+class ReadsTheQueryAlone(MultiHeadAttention):
+    """You project keys and values from the query's input. Keys come from `key`, values from `value`.
+
+    So cross-attention never sees the other sequence.
+    """
+
+    def project(self, query, key, value):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_k(query), self.num_heads)
+        v = reference.split_heads(self.w_v(query), self.num_heads)
+        return q, k, v
+
+    def share_out(self, scores, mask):
+        if mask is None:
+            return scores.softmax(dim=-1)
+        mask = with_head_axis(mask)
+        return scores.masked_fill(~mask, -1e9).softmax(dim=-1)
+
+
+@multi_head_attention.misconception
+class AttendsAcrossTheBatch(MultiHeadAttention):
+    """You take the first axis for time. It is the batch: each sequence attends within itself, or to its own keys.
+
+    So the sequences of the batch look at each other, and the tokens of one sequence do not.
+    """
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1))
+        d_k = q.shape[-1]
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+        weights = self.share_out(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)).transpose(0, 1), weights
+
+
+@multi_head_attention.misconception
+class InterleavesTheResults(MultiHeadAttention):
+    """You put the heads' results together feature by feature, one from each head in turn. Each head's d_k features stay
+    together as one block.
+    """
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query, key, value)
+        d_k = q.shape[-1]
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+        weights = self.share_out(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(heads.permute(0, 2, 3, 1).flatten(2)), weights
+
+
+@multi_head_attention.misconception
+class ReturnsNoWeights(MultiHeadAttention):
+    """The second result is None. The weights belong there: (output, weights)."""
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query, key, value)
+        d_k = q.shape[-1]
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+        weights = self.share_out(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), None
+
+
+@multi_head_attention.misconception
+class CutsOffTheWeights(MultiHeadAttention):
+    """The weights are cut off from the gradient (.detach(), .data).
+
+    The numbers are right, but w_q and w_k could not learn.
+    """
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query, key, value)
+        d_k = q.shape[-1]
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+        weights = self.share_out(scores, mask)
+        weights = self.dropout(weights).detach()
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class CutsOffItsInputs(MultiHeadAttention):
+    """The inputs are cut off from the gradient (.detach(), .data).
+
+    The numbers are right, but nothing below this module could learn.
+    """
+
+    def project(self, query, key, value):
+        q = reference.split_heads(self.w_q(query.detach()), self.num_heads)
+        k = reference.split_heads(self.w_k(key.detach()), self.num_heads)
+        v = reference.split_heads(self.w_v(value.detach()), self.num_heads)
+        return q, k, v
+
+
+@multi_head_attention.misconception
+class GivesEveryHeadTheFullSize(MultiHeadAttention):
+    """Each of your heads has d_model features. The features are shared out: d_k = d_model / num_heads for each head."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        nn.Module.__init__(self)
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, num_heads * d_model)
+        self.w_k = nn.Linear(d_model, num_heads * d_model)
+        self.w_v = nn.Linear(d_model, num_heads * d_model)
+        self.w_o = nn.Linear(num_heads * d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+
+@multi_head_attention.misconception
+class HasOneProjection(MultiHeadAttention):
+    """There is one layer for queries, keys and values together. Each has its own: asking, being found and being read
+    are three things.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        nn.Module.__init__(self)
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def project(self, query, key, value):
+        q = reference.split_heads(self.w_q(query), self.num_heads)
+        k = reference.split_heads(self.w_q(key), self.num_heads)
+        v = reference.split_heads(self.w_q(value), self.num_heads)
+        return q, k, v
+
+
+@multi_head_attention.misconception
+class KeepsItsLayersInAList(MultiHeadAttention):
+    """Your layers stand in a plain Python list. There a module does not find them: nn.ModuleList keeps layers that it
+    knows.
+
+    So no optimizer trains them, and .to(device) and state_dict() pass them by.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        nn.Module.__init__(self)
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.projections = [nn.Linear(d_model, d_model) for _ in range(3)]
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def project(self, query, key, value):
+        q = reference.split_heads(self.projections[0](query), self.num_heads)
+        k = reference.split_heads(self.projections[1](key), self.num_heads)
+        v = reference.split_heads(self.projections[2](value), self.num_heads)
+        return q, k, v
+
+
+@multi_head_attention.misconception
+class HasABiasInWoAlone(MultiHeadAttention):
+    """The projections for queries, keys and values have no biases. Each of the four maps is a Linear with its bias
+    here.
+    """
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        nn.Module.__init__(self)
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model, bias=False)
+        self.w_k = nn.Linear(d_model, d_model, bias=False)
+        self.w_v = nn.Linear(d_model, d_model, bias=False)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+
+@multi_head_attention.misconception
+class DropsWeightsAndOutput(MultiHeadAttention):
+    """You drop entries of the output as well as weights. Here it is the weights alone; the layer around attention drops
+    parts of its output.
+    """
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query, key, value)
+        d_k = q.shape[-1]
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+        weights = self.share_out(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.dropout(self.w_o(reference.merge_heads(heads))), weights
+
+
+@multi_head_attention.misconception
+class FixesTheDropout(MultiHeadAttention):
+    """You drop with a probability of your own and not with the one that is given."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        nn.Module.__init__(self)
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(0.1)
+
+
+@multi_head_attention.misconception
+class KeepsWithTheProbability(MultiHeadAttention):
+    """You take dropout for the probability to keep a weight. It is the probability to drop one."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        nn.Module.__init__(self)
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(1 - dropout)
+
+
+@multi_head_attention.misconception
+class DividesByTheModelSize(MultiHeadAttention):
+    """You divide the scores by d_model. Each dot product has d_k terms, and the root of that number is wanted."""
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query, key, value)
+        d_k = q.shape[-1]
+        scores = (q / query.shape[-1]) @ k.transpose(-2, -1)
+        weights = self.share_out(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class ScalesByTheNumberOfKeys(MultiHeadAttention):
+    """You divide the scores by the root of the number of keys. It is the size d_k of a head that counts."""
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query, key, value)
+        d_k = q.shape[-1]
+        scores = (q / math.sqrt(k.shape[-2])) @ k.transpose(-2, -1)
+        weights = self.share_out(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class ScalesByTheNumberOfQueries(MultiHeadAttention):
+    """You divide the scores by the root of the number of queries. It is the size d_k of a head that counts."""
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query, key, value)
+        d_k = q.shape[-1]
+        scores = (q / math.sqrt(q.shape[-2])) @ k.transpose(-2, -1)
+        weights = self.share_out(scores, mask)
+        weights = self.dropout(weights)
+        heads = weights @ v
+        return self.w_o(reference.merge_heads(heads)), weights
+
+
+@multi_head_attention.misconception
+class AddsTheMask(MultiHeadAttention):
+    """You add the mask to the scores, True as 1 and False as 0. A hidden score has to become very negative."""
+
+    def share_out(self, scores, mask):
+        if mask is None:
+            return scores.softmax(dim=-1)
+        mask = with_head_axis(mask)
+        return (scores + mask).softmax(dim=-1)
+
+
+@multi_head_attention.misconception
+class HasNoBiasInWo(MultiHeadAttention):
+    """W_O has no bias. Each of the four maps is a Linear with its bias here."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        nn.Module.__init__(self)
+        size_of_a_head(d_model, num_heads)
+        self.num_heads = num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model, bias=False)
+        self.dropout = nn.Dropout(dropout)
 
 
 @multi_head_attention.alternative
@@ -927,6 +1532,50 @@ class ThreeListsOfLinears(nn.Module):
             maps.append(self.drop(F.softmax(scores, dim=2)))
             outputs.append(torch.bmm(maps[-1], to_v(value)))
         return self.output_layer(torch.cat(outputs, dim=2)), torch.stack(maps, dim=1)
+
+
+@multi_head_attention.alternative
+class ListsInAList(nn.Module):
+    """For each head a list with its three projections."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size = d_model // num_heads
+        self.heads = nn.ModuleList(nn.ModuleList(nn.Linear(d_model, size) for _ in range(3)) for _ in range(num_heads))
+        self.mix = nn.Linear(d_model, d_model)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        outputs, maps = [], []
+        for to_q, to_k, to_v in self.heads:
+            scores = to_q(query) @ to_k(key).mT / math.sqrt(to_q.out_features)
+            if mask is not None:
+                scores = scores.masked_fill(~mask, -math.inf)
+            maps.append(self.drop(scores.softmax(dim=-1)))
+            outputs.append(maps[-1] @ to_v(value))
+        return self.mix(torch.cat(outputs, dim=-1)), torch.stack(maps, dim=1)
+
+
+@multi_head_attention.alternative
+class OneListForEachRole(nn.Module):
+    """For queries, keys and values a list each with one Linear a head, and the three in one list."""
+
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        size = d_model // num_heads
+        self.maps = nn.ModuleList(nn.ModuleList(nn.Linear(d_model, size) for _ in range(num_heads)) for _ in range(3))
+        self.out = nn.Linear(d_model, d_model)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = (
+            torch.stack([to_head(x) for to_head in role], dim=1) for role, x in zip(self.maps, (query, key, value))
+        )
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~(mask[:, None] if mask.dim() == 3 else mask), -math.inf)
+        weights = self.drop(scores.softmax(dim=-1))
+        return self.out((weights @ v).transpose(1, 2).flatten(2)), weights
 
 
 @multi_head_attention.alternative

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+
 import torch
 
+from course_lib.checking.bench import StudentError
 from course_lib.checking.difference import Difference
-from course_lib.checking.expect import expect, expect_close, is_close
+from course_lib.checking.expect import Failure, expect, expect_close, is_close
 
 
 def expect_only_moved(got, x):
@@ -45,3 +49,43 @@ def expect_distributions(weights):
     sums = weights.sum(dim=-1)
     expect(weights.min() >= -1e-6, f"There is a negative weight: {weights.min():.3g}.")
     expect_close(sums, torch.ones_like(sums), "the sum of each row of the weights")
+
+
+# --- parameters -----------------------------------------------------------------------------------------
+
+
+def listing(shapes):
+    return ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items()) or "none"
+
+
+def count_of(shapes):
+    return sum(math.prod(shape) for shape in shapes.values())
+
+
+def expect_count(built, want):
+    """The module has so many trainable numbers."""
+    shapes = built.shapes()
+    got = count_of(shapes)
+    advice = " Layers in a plain Python list are not found; nn.ModuleList keeps them." if got < want / 2 else ""
+    expect(
+        got == want,
+        f"There should be {want} trainable numbers, but there are {got}. They are: {listing(shapes)}.{advice}",
+    )
+
+
+@contextlib.contextmanager
+def layers_in_plain_lists_explained(built, want):
+    """Layers that the module does not find keep the precision in which they were made, and torch's error on that
+    would not help anybody.
+    """
+    try:
+        yield
+    except StudentError as error:
+        shapes = built.shapes()
+        if "dtype" not in error.message or count_of(shapes) >= want:
+            raise
+        raise Failure(
+            f"There should be {want} trainable numbers, but your module finds {count_of(shapes)}: {listing(shapes)}. "
+            "Layers in a plain Python list or dict are not found, and no optimizer would train them: nn.ModuleList "
+            "keeps them. (A tensor is found if it is an nn.Parameter.)"
+        ) from None
