@@ -726,9 +726,9 @@ except ValueError as error:
 class MultiHeadAttention(nn.Module):
     """Several attentions side by side, each with its own projections.
 
-    Suggested parameters: four nn.Linear(d_model, d_model) with biases, called w_q, w_k, w_v and w_o. Head i owns
-    outputs i·d_k to (i+1)·d_k - 1 of w_q, w_k and w_v. (Other names and other
-    packings are understood too.)
+    Parameters: four maps from d_model to d_model features, each with its bias, such as nn.Linear(d_model, d_model)
+    called w_q, w_k, w_v and w_o. Head i owns outputs i·d_k to (i+1)·d_k - 1 of w_q, w_k and w_v. (Other names and
+    other packings, such as a list with one Linear for each head, are understood too.)
     """
 
     def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0):

@@ -231,7 +231,7 @@ for name, std in (("1", 1.0), ("1/d", d_model**-0.5)):
 
 # %% exercise TokenEmbedding
 class TokenEmbedding(nn.Module):
-    """A table with one row for each token, multiplied by √d_model.
+    """A table with one row for each token, multiplied by √d_model. No dropout here.
 
     At the start its numbers are normally distributed with variance 1/d_model. The row of pad_id is zero and gets no
     gradient. Parameters: a table (vocab_size, d_model), such as self.table = nn.Embedding(…).

@@ -371,6 +371,174 @@ def test_rms_norm_by_length_is_named():
     assert named(exercises.rms_norm, LengthOfTheVector) == "RmsPlusEps + DividesByTheLength"
 
 
+# --- only true sentences --------------------------------------------------------------------------------
+
+
+class StartsWith(nn.Module):
+    """A table that is right but for how it starts."""
+
+    def __init__(self, vocab_size, d_model, pad_id=0):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, d_model, padding_idx=pad_id)
+        with torch.no_grad():
+            self.start(self.table.weight, d_model)
+            self.table.weight[pad_id] = 0.0
+
+    def forward(self, ids):
+        return self.table(ids) * self.table.embedding_dim**0.5
+
+
+def starts_with(start):
+    return type("Answer", (StartsWith,), {"start": staticmethod(start)})
+
+
+@pytest.mark.parametrize(
+    ("start", "name"),
+    [
+        (lambda weight, d: weight.normal_(std=d), "StartsWithDModel"),
+        (lambda weight, d: weight.normal_(std=d**0.5), "StartsAtTheScaleItself"),
+        (lambda weight, d: nn.init.xavier_normal_(weight), "UsesXavier"),
+        (lambda weight, d: weight.normal_(std=0.02), "StartsAsGptDoes"),
+        (lambda weight, d: weight.normal_(std=0.37), None),
+        (lambda weight, d: weight.normal_(std=3.0 * d), None),
+    ],
+)
+def test_how_a_table_starts_is_named_truly_or_not_at_all(start, name):
+    assert named(exercises.token_embedding, starts_with(start)) == name
+
+
+class AlongAxisTwo(PublicNorm):
+    def forward(self, x):
+        variance, mean = torch.var_mean(x, 2, correction=0, keepdim=True)
+        return self.a_2 * (x - mean) / (variance + self.eps).sqrt() + self.b_2
+
+
+def test_axis_two_is_neither_axis_one_nor_the_time_axis():
+    assert named(exercises.layer_norm, AlongAxisTwo) == "NormalisesAlongAxisTwo"
+
+
+class OnePlusGain(nn.Module):
+    def __init__(self, d_model, eps=1e-6):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        return (1 + self.weight) * x * (x.square().mean(-1, keepdim=True) + self.eps).rsqrt()
+
+
+class OnePlusGainFromZero(OnePlusGain):
+    def __init__(self, d_model, eps=1e-6):
+        super().__init__(d_model, eps)
+        nn.init.zeros_(self.weight)
+
+
+def test_one_plus_gain():
+    from_one, from_zero = (grade(exercises.rms_norm, Subject(norm)) for norm in (OnePlusGain, OnePlusGainFromZero))
+    assert from_one.misconception == "AddsOneToTheFactor"
+    assert from_zero.misconception == "StartsTheGainAroundZero"
+    assert "answers 0 to everything" not in str(from_zero)
+
+
+class NoisyInTraining(OtherNames):
+    def forward(self, x):
+        return self.fc2(F.alpha_dropout(F.relu(self.fc1(x)), self.drop.p, self.training))
+
+
+def test_another_kind_of_dropout_is_not_taken_for_a_known_one():
+    report = grade(exercises.feed_forward, Subject(NoisyInTraining))
+    assert report.points == 5 and report.misconception is None
+    assert "not just the hidden values" in str(report)
+
+
+def test_another_rate_of_dropout_is_told_in_numbers():
+    class OtherRate(sublayers.FeedForward):
+        def __init__(self, d_model, d_ff, dropout=0.0):
+            super().__init__(d_model, d_ff, 0.15)
+
+    message = grade(exercises.feed_forward, Subject(OtherRate)).checks[-1].message
+    assert "not with the probability 0.4." in message
+
+
+# --- what was not asked before --------------------------------------------------------------------------
+
+
+def in_training_only(module, exercise):
+    class Dropping(module):
+        def forward(self, x):
+            return F.dropout(super().forward(x), 0.2, self.training)
+
+    return grade(exercise, Subject(Dropping))
+
+
+@pytest.mark.parametrize(
+    ("module", "exercise"),
+    [
+        (sublayers.TokenEmbedding, exercises.token_embedding),
+        (sublayers.LayerNorm, exercises.layer_norm),
+        (sublayers.RMSNorm, exercises.rms_norm),
+    ],
+)
+def test_dropout_where_none_belongs_is_seen(module, exercise):
+    report = in_training_only(module, exercise)
+    assert not report.passed and "training makes no difference" in str(report).replace("\n      ", " ")
+
+
+@pytest.mark.parametrize(
+    ("module", "exercise"),
+    [
+        (sublayers.FeedForward, exercises.feed_forward),
+        (sublayers.LayerNorm, exercises.layer_norm),
+        (sublayers.RMSNorm, exercises.rms_norm),
+    ],
+)
+def test_a_parameter_without_gradient_is_seen(module, exercise):
+    class Frozen(module):
+        def forward(self, x):
+            first = next(self.parameters())
+            with torch.no_grad():
+                twin = type(self).__mro__[1](*self.sizes, **self.more).to(first.dtype).train(self.training)
+                twin.load_state_dict(self.state_dict())
+            next(twin.parameters()).requires_grad_(False)
+            return module.forward(twin, x) + 0 * super().forward(x).detach()
+
+        def __init__(self, *sizes, **more):
+            super().__init__(*sizes, **more)
+            self.sizes, self.more = sizes, more
+
+    report = grade(exercise, Subject(Frozen))
+    assert not report.passed and "its gradient does not come back to the parameters" in str(report).replace(
+        "\n      ", " "
+    )
+
+
+def test_linears_in_a_plain_list_are_explained():
+    class Listed(nn.Module):
+        def __init__(self, d_model, d_ff, dropout=0.0):
+            super().__init__()
+            self.first, self.rest = nn.Linear(d_model, d_ff), [nn.ReLU(), nn.Dropout(dropout), nn.Linear(d_ff, d_model)]
+
+        def forward(self, x):
+            x = self.first(x)
+            for layer in self.rest:
+                x = layer(x)
+            return x
+
+    report = grade(exercises.feed_forward, Subject(Listed))
+    assert report.points == 0 and "nn.ModuleList" in report.checks[0].message
+
+
+def test_statistics_should_be_those_of_the_formula():
+    """Not those that the answer itself gave for another padding."""
+
+    def padded(x, mask):
+        mean, variance = sublayers.masked_batch_statistics(x, mask)
+        return (mean, variance) if x.max() < 60 else (mean + 1, variance)
+
+    message = grade(exercises.masked_batch_statistics, Subject(padded)).checks[3].message
+    assert "with 70 in all padding" in message and "expected 3, got 4" in message
+
+
 # --- the check's numbers in other people's parameters -----------------------------------------------------
 
 

@@ -220,11 +220,13 @@ def module_dropout(subject, case):
     answer_of(built, case)
     built.train()
     # Where chance strikes differs between right answers, so the answers leave no trace: what they show does.
+    one_key = [case["query"], case["key"][:, :1], case["value"][:, :1]]
     with built.unobserved():
         changes = not is_close(first_of(built(*inputs_of(case))), right_answer(case)[0])
-        one_key = [case["query"], case["key"][:, :1], case["value"][:, :1]]
-        outcome = what_is_dropped(first_of(built(*one_key)), case)
-    built.trace.append(Event("dropout", (changes, outcome)))
+        output = first_of(built(*one_key))
+    outcome = what_is_dropped(output, case)
+    # What cannot be explained is like nothing else.
+    built.note("dropout", (changes, output if outcome == "something else" else outcome))
     messages = {
         "nothing": f"With dropout {case['dropout']} the module answers in training as it does in evaluation."
         if not changes
@@ -261,7 +263,10 @@ def what_is_dropped(output, case):
         whole = (parts.sum(dim=-1, keepdim=True).mT + module.w_o.bias).expand_as(output) / (1 - case["dropout"])
         if left.all():
             return "something else"
-        return "the output" if is_close(output[left], whole[left]) else "the output and more"
+        rates = output[left] / whole[left]
+        if is_close(rates, rates[:1].expand_as(rates)):
+            return "the output" if is_close(rates[:1], torch.ones(1)) else "the output at another rate"
+        return "the output and more"
     kept = factors[factors.abs() > 1e-4]
     if not len(kept) or not is_close(kept, kept[:1].expand_as(kept)):
         return "something else"
@@ -807,9 +812,9 @@ class DropsTheOutput(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class DropsTheScores(MultiHeadAttention):
-    """You drop scores before the softmax. Dropout falls on the weights, after it.
+    """What you drop comes before the softmax: scores, queries or keys. Dropout falls on the weights, after it.
 
-    A dropped score is 0, which is no small weight.
+    So no look at a key is ever left out.
     """
 
     def forward(self, query, key, value, mask=None):

@@ -13,11 +13,8 @@ from course_lib import sublayers as reference
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import expect, expect_close, expect_floats, is_close
 from course_lib.checking.inputs import normal
-from course_lib.checking.subject import Event
-from course_lib.exercises.sublayers.shared import (
-    expect_count,
-    filled,
-)
+from course_lib.exercises.multi_head_attention.shared import expect_count, layers_in_plain_lists_explained
+from course_lib.exercises.sublayers.shared import expect_gradients, filled
 
 feed_forward = Exercise(
     reference.FeedForward,
@@ -31,9 +28,8 @@ feed_forward = Exercise(
     hints=[
         "Read the formula from the inside out: one Linear, the maximum with 0, one Linear. What are their widths?",
         "nn.Linear(d_in, d_out) works on the last axis, whatever stands in front of it: no loop over positions.",
-        "In __init__: self.w_1, self.w_2 and self.dropout = nn.Dropout(dropout). In forward, dropout falls "
-        "on the hidden "
-        "values, after the ReLU and before the second Linear.",
+        "In __init__: self.w_1, self.w_2 and self.dropout = nn.Dropout(dropout). In forward, dropout falls on the "
+        "hidden values, after the ReLU and before the second Linear.",
         "return self.w_2(self.dropout(torch.relu(self.w_1(x))))",
     ],
 )
@@ -64,34 +60,36 @@ def feed_forward_with(subject, case, must_fit=True):
     return filled(subject, sizes, numbers, [case["x"]], right_feed_forward(numbers, case["x"]), must_fit), numbers
 
 
-@feed_forward.property("the result has the shape of x", points=1)
+@feed_forward.property("the shape of x comes back; 2 · d_model · d_ff + d_ff + d_model numbers are learned", points=1)
 def feed_forward_shape(subject, case):
-    built, _ = feed_forward_with(subject, case, must_fit=False)
-    expect_floats(built(case["x"]), tuple(case["x"].shape))
-
-
-@feed_forward.property("two matrices and two biases: 2 · d_model · d_ff + d_ff + d_model numbers", points=1)
-def feed_forward_parameters(subject, case):
     d_model, d_ff = case["d_model"], case["d_ff"]
-    expect_count(subject.build(d_model, d_ff, case["dropout"]), 2 * d_model * d_ff + d_ff + d_model)
+    count = 2 * d_model * d_ff + d_ff + d_model
+    built, _ = feed_forward_with(subject, case, must_fit=False)
+    with layers_in_plain_lists_explained(built, count):
+        expect_floats(built(case["x"]), tuple(case["x"].shape))
+    expect_count(built, count)
 
 
-@feed_forward.property("no position influences another", points=1)
-def feed_forward_locality(subject, case):
-    built, _ = feed_forward_with(subject, case)
-    got = built.gradient(case["x"], wrt=0, at=(0, 1))
-    got[0, 1] = 0.0
-    expect(
-        got.abs().max() < 1e-9,
-        "The result at position 1 depends on other positions of x. The same small network works on each "
-        "position alone.",
-    )
-
-
-@feed_forward.property("the values are max(0, x W_1 + b_1) W_2 + b_2", points=2)
+@feed_forward.property("each position by itself becomes max(0, x W_1 + b_1) W_2 + b_2", points=3)
 def feed_forward_values(subject, case):
     built, numbers = feed_forward_with(subject, case)
+    got = built(case["x"])
+    if not built.changed_inputs:
+        others = built.gradient(case["x"], wrt=0, at=(0, 1))
+        others[0, 1] = 0.0
+        expect(
+            others.abs().max() < 1e-9,
+            "The result at position 1 depends on other positions of x. The same small network works on each "
+            "position alone.",
+        )
+    expect_close(got, right_feed_forward(numbers, case["x"]))
+
+
+@feed_forward.property("gradients reach x and all parameters", points=1)
+def feed_forward_gradients(subject, case):
+    built, numbers = feed_forward_with(subject, case)
     expect_close(built(case["x"]), right_feed_forward(numbers, case["x"]))
+    expect_gradients(built, case["x"], right_feed_forward, numbers, at=(1, 0))
 
 
 @feed_forward.property("dropout falls on the hidden values, and in training alone", points=1)
@@ -102,8 +100,10 @@ def feed_forward_dropout(subject, case):
     built.train()
     # Where chance strikes differs between right answers, so the answer leaves no trace: what it shows does.
     with built.unobserved():
-        outcome = what_is_dropped(expect_floats(built(x), tuple(x.shape)), numbers, x, case["dropout"])
-    built.trace.append(Event("dropout", outcome))
+        result = expect_floats(built(x), tuple(x.shape))
+    outcome = what_is_dropped(result, numbers, x, case["dropout"])
+    # What cannot be explained is like nothing else.
+    built.note("dropout", result if outcome == "something else" else outcome)
     messages = {
         "nothing": f"With dropout {case['dropout']} the module answers in training as it does in evaluation.",
         "not rescaled": "In training hidden values are dropped, but what is left is not divided by 1 - dropout.",
@@ -113,7 +113,7 @@ def feed_forward_dropout(subject, case):
     }
     messages |= {
         "the input": "In training it is entries of x that are dropped. Here it is the hidden values.",
-        "hidden values at another rate": "Hidden values are dropped, but not with the probability {case['dropout']}.",
+        "hidden values at another rate": f"Hidden values are dropped, but not with the probability {case['dropout']}.",
     }
     other = "Something is dropped in training, but not just the hidden values between the ReLU and the second Linear."
     expect(outcome == "hidden values", messages.get(outcome, other))
@@ -139,23 +139,39 @@ def what_is_dropped(result, numbers, x, dropout):
             return "hidden values at another rate"
         if comes_from_dropped_input(result, numbers, x, dropout):
             return "the input"
+        if comes_from_dropped_input_and_hidden(seen, numbers, x, dropout):
+            return "the input and hidden values"
     kept = result != 0
     if not kept.all():
         return "the result" if is_close(result[kept], whole[kept] / (1 - dropout)) else "the result and more"
     return "something else"
 
 
+def with_features_dropped(x, dropout):
+    """Everything that dropout can make of each position of x: (batch, time, 2^d_model, d_model)."""
+    every = torch.tensor(list(product((0.0, 1 / (1 - dropout)), repeat=x.shape[-1])), dtype=x.dtype)
+    return x.unsqueeze(-2) * every
+
+
 def comes_from_dropped_input(result, numbers, x, dropout):
     """Whether each position of the result is the answer to x with some of its features missing."""
-    every = torch.tensor(list(product((0.0, 1 / (1 - dropout)), repeat=x.shape[-1])), dtype=x.dtype)  # (2^d, d_model)
-    possible = right_feed_forward(numbers, x.unsqueeze(-2) * every)  # (batch, time, 2^d, d_model)
+    possible = right_feed_forward(numbers, with_features_dropped(x, dropout))
     return bool(((possible - result.unsqueeze(-2)).abs().amax(dim=-1).amin(dim=-1) < 1e-4).all())
+
+
+def comes_from_dropped_input_and_hidden(seen, numbers, x, dropout):
+    """Whether these hidden values are those of x with some features missing, and then some of them missing too."""
+    possible = right_hidden(numbers, with_features_dropped(x, dropout)) / (1 - dropout)  # (batch, time, 2^d, d_ff)
+    seen = seen.unsqueeze(-2)
+    fits = (seen.abs() < 1e-4) | ((seen - possible).abs() < 1e-4)
+    return bool(fits.all(dim=-1).any(dim=-1).all())
 
 
 @feed_forward.misconception
 class HasNoActivation(nn.Module):
-    """There is nothing between your two matrices, so they are one matrix in the end. The ReLU in between is what makes
-    the network more than a Linear.
+    """There is nothing between your two matrices. The ReLU belongs there.
+
+    So they are one matrix in the end: the ReLU is what makes the network more than a Linear.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -172,8 +188,9 @@ class HasNoActivation(nn.Module):
 
 @feed_forward.misconception
 class ActivatesAtTheEnd(nn.Module):
-    """Your ReLU comes after the second Linear: then no output can be negative, and between the two matrices there is
-    nothing. It belongs on the hidden values.
+    """Your ReLU comes after the second Linear. It belongs on the hidden values, before it.
+
+    So no output can be negative, and between the two matrices there is nothing.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -190,7 +207,10 @@ class ActivatesAtTheEnd(nn.Module):
 
 @feed_forward.misconception
 class ActivatesTwice(nn.Module):
-    """A second ReLU stands after the second Linear, so no output can be negative. There is one only, in between."""
+    """A second ReLU stands after the second Linear. There is one only, in between.
+
+    So no output can be negative.
+    """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
         super().__init__()
@@ -223,7 +243,10 @@ class ActivatesTheInput(nn.Module):
 
 @feed_forward.misconception
 class ActivatesTheInputToo(nn.Module):
-    """You apply a ReLU to x as well: all that is negative in x is lost before the first Linear sees it."""
+    """You apply a ReLU to x as well. There is one only, between the two Linears.
+
+    So all that is negative in x is lost before the first Linear sees it.
+    """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
         super().__init__()
@@ -342,7 +365,7 @@ class UsesLeakyRelu(nn.Module):
 
 @feed_forward.misconception
 class UsesSoftmax(nn.Module):
-    """You use a softmax between the two Linears. That is attention; here it is max(0, ·)."""
+    """You use a softmax between the two Linears. The formula here has max(0, ·), which is ReLU."""
 
     def __init__(self, d_model, d_ff, dropout=0.0):
         super().__init__()
@@ -393,7 +416,10 @@ class TakesAbsoluteValues(nn.Module):
 
 @feed_forward.misconception
 class AddsTheResidual(nn.Module):
-    """You add x to the result. The residual path is built around this network later; here x would be counted twice."""
+    """You add x to the result. The residual path is built around this network later.
+
+    So x would be counted twice.
+    """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
         super().__init__()
@@ -532,7 +558,10 @@ class TakesDFfForARatio(nn.Module):
 
 @feed_forward.misconception
 class StaysWide(nn.Module):
-    """The second Linear does not come back to d_model: a residual path needs the shape that came in."""
+    """The second Linear does not come back to d_model.
+
+    A residual path needs the shape that came in.
+    """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
         super().__init__()
@@ -566,8 +595,9 @@ class ForgetsTheSecondLinear(nn.Module):
 
 @feed_forward.misconception
 class LooksAtItsNeighbours(nn.Module):
-    """Your convolutions are 3 positions wide, so each position mixes with its neighbours. With width 1 they are what a
-    Linear is.
+    """Your convolutions are 3 positions wide. With width 1 they are what a Linear is.
+
+    So each position mixes with its neighbours.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -585,8 +615,9 @@ class LooksAtItsNeighbours(nn.Module):
 
 @feed_forward.misconception
 class ConvolvesWithoutTransposing(nn.Module):
-    """Conv1d wants the channels in the middle, (batch, d_model, time). Without a transpose it takes your time axis for
-    channels.
+    """You give Conv1d the axes as they come. It wants the channels in the middle: (batch, d_model, time).
+
+    So it takes your time axis for channels.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -604,9 +635,7 @@ class ConvolvesWithoutTransposing(nn.Module):
 
 @feed_forward.misconception
 class LeavesTheChannelsInTheMiddle(nn.Module):
-    """Your convolutions are right, but the result still has the channels in the middle: (batch, d_model, time). Turn
-    it back.
-    """
+    """The result still has the channels in the middle: (batch, d_model, time). It is to be turned back."""
 
     def __init__(self, d_model, d_ff, dropout=0.0):
         super().__init__()
@@ -623,7 +652,7 @@ class LeavesTheChannelsInTheMiddle(nn.Module):
 
 @feed_forward.misconception
 class AveragesOverTime(nn.Module):
-    """You average over the positions somewhere. Each position has its own hidden values."""
+    """You average the hidden values over the positions. Each position has its own."""
 
     def __init__(self, d_model, d_ff, dropout=0.0):
         super().__init__()
@@ -705,7 +734,7 @@ class DropsTheInput(nn.Module):
 
 @feed_forward.misconception
 class FixesTheDropout(nn.Module):
-    """You drop with a fixed probability and not with the one that is given."""
+    """You drop with a probability of your own and not with the one that is given."""
 
     def __init__(self, d_model, d_ff, dropout=0.0):
         super().__init__()
@@ -739,8 +768,10 @@ class DropsInputAndHidden(nn.Module):
 
 @feed_forward.misconception
 class DropsInEvaluationToo(nn.Module):
-    """You drop values in evaluation too, so the answers are random. nn.Dropout knows by itself; the function F.dropout
-    has to be told: training=self.training.
+    """You drop values in evaluation too. nn.Dropout knows by itself; the function F.dropout has to be told:
+    training=self.training.
+
+    So the answers are random.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -758,8 +789,9 @@ class DropsInEvaluationToo(nn.Module):
 
 @feed_forward.misconception
 class DropsWithoutRescaling(nn.Module):
-    """What is kept is not divided by 1 - dropout: in evaluation the second Linear would see larger values than it was
-    trained on.
+    """What is kept in training is not divided by 1 - dropout.
+
+    So in evaluation the second Linear would see larger values than it was trained on.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -790,6 +822,173 @@ class KeepsWithTheProbability(nn.Module):
         hidden = torch.relu(hidden)
         hidden = self.dropout(hidden)
         return self.w_2(hidden)
+
+
+@feed_forward.misconception
+class KeepsItsLayersInAList(nn.Module):
+    """Your layers stand in a plain Python list. There a module does not find them: nn.ModuleList or nn.Sequential keeps
+    layers that it knows.
+
+    So no optimizer trains them, and .to(device) and state_dict() pass them by.
+    """
+
+    def __init__(self, d_model, d_ff, dropout=0.0):
+        super().__init__()
+        self.layers = [nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)]
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        hidden = self.layers[0](x)
+        hidden = torch.relu(hidden)
+        hidden = self.dropout(hidden)
+        return self.layers[1](hidden)
+
+
+@feed_forward.misconception
+class CutsOffItsInput(nn.Module):
+    """x is detached before the first Linear.
+
+    The values are right, but nothing below this network could learn.
+    """
+
+    def __init__(self, d_model, d_ff, dropout=0.0):
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        hidden = self.w_1(x.detach())
+        hidden = torch.relu(hidden)
+        hidden = self.dropout(hidden)
+        return self.w_2(hidden)
+
+
+@feed_forward.misconception
+class CutsOffTheHiddenValues(nn.Module):
+    """The hidden values are detached.
+
+    The values are right, but the first Linear could not learn, nor anything below it.
+    """
+
+    def __init__(self, d_model, d_ff, dropout=0.0):
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        hidden = self.w_1(x)
+        hidden = torch.relu(hidden)
+        hidden = self.dropout(hidden)
+        return self.w_2(hidden.detach())
+
+
+@feed_forward.misconception
+class ClampsFromAbove(nn.Module):
+    """You cut the hidden values off at 1 as well. max(0, ·) cuts off what is negative, and nothing else."""
+
+    def __init__(self, d_model, d_ff, dropout=0.0):
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        hidden = self.w_1(x)
+        hidden = hidden.clamp(0, 1)
+        hidden = self.dropout(hidden)
+        return self.w_2(hidden)
+
+
+@feed_forward.misconception
+class UsesRelu6(nn.Module):
+    """You use ReLU6, which cuts the hidden values off at 6 as well. max(0, ·) cuts off what is negative, and nothing
+    else.
+    """
+
+    def __init__(self, d_model, d_ff, dropout=0.0):
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        hidden = self.w_1(x)
+        hidden = nn.functional.relu6(hidden)
+        hidden = self.dropout(hidden)
+        return self.w_2(hidden)
+
+
+@feed_forward.misconception
+class UsesElu(nn.Module):
+    """You use ELU. The formula here has max(0, ·), which is ReLU."""
+
+    def __init__(self, d_model, d_ff, dropout=0.0):
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        hidden = self.w_1(x)
+        hidden = nn.functional.elu(hidden)
+        hidden = self.dropout(hidden)
+        return self.w_2(hidden)
+
+
+@feed_forward.misconception
+class UsesSoftplus(nn.Module):
+    """You use softplus. The formula here has max(0, ·), which is ReLU."""
+
+    def __init__(self, d_model, d_ff, dropout=0.0):
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        hidden = self.w_1(x)
+        hidden = nn.functional.softplus(hidden)
+        hidden = self.dropout(hidden)
+        return self.w_2(hidden)
+
+
+@feed_forward.misconception
+class SquaresTheRelu(nn.Module):
+    """You square what the ReLU leaves. The formula here has max(0, ·) as it is."""
+
+    def __init__(self, d_model, d_ff, dropout=0.0):
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        hidden = self.w_1(x)
+        hidden = torch.relu(hidden).pow(2)
+        hidden = self.dropout(hidden)
+        return self.w_2(hidden)
+
+
+@feed_forward.misconception
+class CutsOffEveryGradient(nn.Module):
+    """The result is detached: no gradient comes back through it (.detach(), .data, no_grad, a new tensor).
+
+    The values are right, but nothing could learn.
+    """
+
+    def __init__(self, d_model, d_ff, dropout=0.0):
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        hidden = self.w_1(x)
+        hidden = torch.relu(hidden)
+        hidden = self.dropout(hidden)
+        return self.w_2(hidden).detach()
 
 
 @feed_forward.alternative

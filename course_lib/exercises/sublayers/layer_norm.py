@@ -10,17 +10,19 @@ from torch import nn
 
 from course_lib import sublayers as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect, expect_close, expect_floats
+from course_lib.checking.expect import expect_close, expect_floats
 from course_lib.checking.inputs import normal
+from course_lib.exercises.multi_head_attention.shared import expect_count
 from course_lib.exercises.sublayers.shared import (
-    expect_count,
+    expect_gradients,
     expect_own_norm,
+    expect_positions_apart,
+    expect_same_in_training,
     expect_start,
     filled,
     has_flat_position,
     just_built,
     norm_numbers,
-    slope,
 )
 from course_lib.sublayers import check_width
 
@@ -49,10 +51,8 @@ layer_norm = Exercise(
 )
 
 
-def right_layer_norm(case, x=None):
-    x = case["x"] if x is None else x
-    numbers = norm_numbers(case["d_model"])
-    return F.layer_norm(x, (case["d_model"],), numbers["gain"], numbers["bias"], case["eps"])
+def right_layer_norm(case):
+    return formula(case)(norm_numbers(case["d_model"]), case["x"])
 
 
 def layer_norm_with(subject, case, must_fit=True):
@@ -60,43 +60,23 @@ def layer_norm_with(subject, case, must_fit=True):
     return filled(subject, (case["d_model"], case["eps"]), numbers, [case["x"]], right_layer_norm(case), must_fit)
 
 
-@layer_norm.property("the result has the shape of x", points=1)
+@layer_norm.property(
+    "the shape of x comes back, by a formula of your own, with a gain and a bias for each feature", points=1
+)
 def layer_norm_shape(subject, case):
     built = layer_norm_with(subject, case, must_fit=False)
     expect_floats(built(case["x"]), tuple(case["x"].shape))
+    untouched = subject.build(case["d_model"], case["eps"])
+    expect_own_norm(subject, untouched, case["x"].float())
+    expect_count(untouched, 2 * case["d_model"])
+    expect_start(untouched)
 
 
-@layer_norm.property("the formula is written out, without torch's own norms", points=1)
-def layer_norm_is_own_work(subject, case):
-    expect_own_norm(subject, subject.build(case["d_model"], case["eps"]), case["x"].float())
-
-
-@layer_norm.property("a gain and a bias for each feature, which change nothing at the start", points=1)
-def layer_norm_parameters(subject, case):
-    built = subject.build(case["d_model"], case["eps"])
-    expect_count(built, 2 * case["d_model"])
-    expect_start(built)
-
-
-@layer_norm.property("each position is normalised by itself", points=1)
-def layer_norm_locality(subject, case):
-    if has_flat_position(case):
-        return
-    built = layer_norm_with(subject, case)
-    position = tuple(size - 1 for size in case["x"].shape[:-1])
-    got = built.gradient(case["x"], wrt=0, at=(*position, 1))
-    got[position] = 0.0
-    expect(
-        got.abs().max() < 1e-6,
-        f"Position {list(position)} of the result depends on other positions of x: mean and variance are "
-        "taken over too "
-        "much, or over the wrong axis.",
-    )
-
-
-@layer_norm.property("just built, it gives every position mean 0 and variance 1 (but for eps)", points=1)
+@layer_norm.property("just built, it gives each position by itself mean 0 and variance 1 (but for eps)", points=3)
 def layer_norm_statistics(subject, case):
-    got = expect_floats(just_built(subject, case)(case["x"]), tuple(case["x"].shape)).double()
+    built = just_built(subject, case)
+    expect_positions_apart(built, case)
+    got = expect_floats(built(case["x"]), tuple(case["x"].shape)).double()
     variance = case["x"].var(dim=-1, unbiased=False)
     means = got.mean(dim=-1)
     expect_close(means, torch.zeros_like(means), "the mean of each position of the result")
@@ -104,14 +84,24 @@ def layer_norm_statistics(subject, case):
     expect_close(got.var(dim=-1, unbiased=False), want, "the variance of each position of the result")
 
 
-@layer_norm.property("the values, with gain, bias and eps in their places, and their gradients", points=2)
+@layer_norm.property("the values, with gain, bias and eps in their places", points=2)
 def layer_norm_values(subject, case):
     built = layer_norm_with(subject, case)
     expect_close(built(case["x"]), right_layer_norm(case))
-    if not subject.changed_inputs and not has_flat_position(case):
+    expect_same_in_training(built, case["x"], right_layer_norm(case))
+
+
+@layer_norm.property("gradients reach x, the gain and the bias", points=1)
+def layer_norm_gradients(subject, case):
+    built = layer_norm_with(subject, case)
+    expect_close(built(case["x"]), right_layer_norm(case))
+    if not has_flat_position(case):
         at = (*(0 for _ in case["x"].shape[:-1]), 1)
-        want = slope(lambda x: right_layer_norm(case, x), case["x"], at)
-        expect_close(built.gradient(case["x"], wrt=0, at=at), want, f"the gradient of the result at {list(at)}")
+        expect_gradients(built, case["x"], formula(case), norm_numbers(case["d_model"]), at)
+
+
+def formula(case):
+    return lambda numbers, x: F.layer_norm(x, (case["d_model"],), numbers["gain"], numbers["bias"], case["eps"])
 
 
 @layer_norm.misconception
@@ -198,7 +188,10 @@ class TakesTheRootOfTheDeviation(nn.Module):
 
 @layer_norm.misconception
 class DividesByTheVariance(nn.Module):
-    """You divide by the variance and not by its root, the standard deviation: the result does not have variance 1."""
+    """You divide by the variance. Its root, the standard deviation, is wanted.
+
+    So the result does not have variance 1.
+    """
 
     def __init__(self, d_model, eps=1e-05):
         super().__init__()
@@ -217,7 +210,10 @@ class DividesByTheVariance(nn.Module):
 
 @layer_norm.misconception
 class MultipliesByTheDeviation(nn.Module):
-    """You multiply by the standard deviation; a position that varies much should become smaller."""
+    """You multiply by the standard deviation. x minus its mean is divided by it.
+
+    So a position that varies much becomes even larger.
+    """
 
     def __init__(self, d_model, eps=1e-05):
         super().__init__()
@@ -236,7 +232,10 @@ class MultipliesByTheDeviation(nn.Module):
 
 @layer_norm.misconception
 class ForgetsEps(nn.Module):
-    """There is no eps in your formula: where all features of a position are equal, it divides 0 by 0."""
+    """There is no eps in your formula. It is added to the variance.
+
+    So where all features of a position are equal, 0 is divided by 0.
+    """
 
     def __init__(self, d_model, eps=1e-05):
         super().__init__()
@@ -432,8 +431,8 @@ class NormalisesLikeABatchNorm(nn.Module):
 
 @layer_norm.misconception
 class NormalisesAlongAxisOne(nn.Module):
-    """You take mean and variance along axis 1. That is the time axis of (batch, time, d_model); the features are the
-    last one, dim=-1.
+    """You take mean and variance along axis 1, counted from the front. The features are the last axis, however many
+    stand in front of it: dim=-1.
     """
 
     def __init__(self, d_model, eps=1e-05):
@@ -453,7 +452,10 @@ class NormalisesAlongAxisOne(nn.Module):
 
 @layer_norm.misconception
 class ForgetsKeepdim(nn.Module):
-    """Your statistics have lost an axis, so they meet the wrong one. keepdim=True keeps it with length 1."""
+    """Your statistics have lost the axis over which they were taken. keepdim=True keeps it with length 1.
+
+    So they are lined up with the wrong axis.
+    """
 
     def __init__(self, d_model, eps=1e-05):
         super().__init__()
@@ -510,7 +512,10 @@ class UsesAbsoluteDeviations(nn.Module):
 
 @layer_norm.misconception
 class NeverSubtractsTheMean(nn.Module):
-    """The mean is never subtracted: you divide by the root of the mean square. That is RMSNorm, which comes next."""
+    """The mean is never subtracted: you divide by the root of the mean square.
+
+    That is RMSNorm, which comes next.
+    """
 
     def __init__(self, d_model, eps=1e-05):
         super().__init__()
@@ -606,7 +611,7 @@ class HasNoBiasAtAll(nn.Module):
 
 @layer_norm.misconception
 class ForgetsToApplyThem(nn.Module):
-    """Gain and bias are there but never used."""
+    """Gain and bias are there but have no effect."""
 
     def __init__(self, d_model, eps=1e-05):
         super().__init__()
@@ -625,7 +630,7 @@ class ForgetsToApplyThem(nn.Module):
 
 @layer_norm.misconception
 class ForgetsTheGain(nn.Module):
-    """The gain is there but never used."""
+    """The gain is there but has no effect."""
 
     def __init__(self, d_model, eps=1e-05):
         super().__init__()
@@ -644,7 +649,7 @@ class ForgetsTheGain(nn.Module):
 
 @layer_norm.misconception
 class ForgetsTheBias(nn.Module):
-    """The bias is there but never used."""
+    """The bias is there but has no effect."""
 
     def __init__(self, d_model, eps=1e-05):
         super().__init__()
@@ -682,7 +687,10 @@ class MultipliesTheBiasToo(nn.Module):
 
 @layer_norm.misconception
 class AddsOneToTheGain(nn.Module):
-    """You multiply by 1 + gain. Then the gain would have to start at 0; here it starts at 1 and is the factor."""
+    """You multiply by 1 + gain. Here the gain itself is the factor.
+
+    It starts at 1, so your factor starts at 2.
+    """
 
     def __init__(self, d_model, eps=1e-05):
         super().__init__()
@@ -719,7 +727,10 @@ class SharesOneGain(nn.Module):
 
 @layer_norm.misconception
 class StartsAtZero(nn.Module):
-    """Your gain starts at 0, so the norm answers the same for every x. It starts at 1."""
+    """Your gain starts at 0. It starts at 1.
+
+    So the norm answers the same for every x.
+    """
 
     def __init__(self, d_model, eps=1e-05):
         super().__init__()
@@ -738,7 +749,7 @@ class StartsAtZero(nn.Module):
 
 @layer_norm.misconception
 class StartsTheBiasAtOne(nn.Module):
-    """Your bias starts at 1. It starts at 0, so that the norm at first only normalises."""
+    """Your bias starts at 1. It starts at 0, so that at first the norm only normalises."""
 
     def __init__(self, d_model, eps=1e-05):
         super().__init__()
@@ -757,8 +768,9 @@ class StartsTheBiasAtOne(nn.Module):
 
 @layer_norm.misconception
 class DetachesTheStatistics(nn.Module):
-    """The values are right, but mean and variance are cut off from the gradient: they depend on x, and the gradient
-    has to know.
+    """Mean and variance are cut off from the gradient. They depend on x, and the gradient has to know.
+
+    The values are right.
     """
 
     def __init__(self, d_model, eps=1e-05):
@@ -788,6 +800,175 @@ class TorchsOwnModule(nn.Module):
 
     def forward(self, x):
         return self.norm(x)
+
+
+@layer_norm.misconception
+class NormalisesAlongAxisTwo(nn.Module):
+    """You take mean and variance along axis 2, counted from the front. The features are the last axis, however many
+    stand in front of it: dim=-1.
+
+    With (batch, time, d_model) that is the same; x may have more axes in front, or fewer.
+    """
+
+    def __init__(self, d_model, eps=1e-05):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean = x.mean(dim=2, keepdim=True)
+        centred = x - mean
+        variance = centred.pow(2).mean(dim=2, keepdim=True)
+        normalised = centred / torch.sqrt(variance + self.eps)
+        return self.gain * normalised + self.bias
+
+
+@layer_norm.misconception
+class StartsTheGainAroundZero(nn.Module):
+    """You multiply by 1 + gain, and your gain starts at 0. Here the gain itself is the factor, and it starts at 1.
+
+    At the start the two norms are the same; with other gains they are not.
+    """
+
+    def __init__(self, d_model, eps=1e-05):
+        super().__init__()
+        self.gain = nn.Parameter(torch.zeros(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean = x.mean(dim=-1, keepdim=True)
+        centred = x - mean
+        variance = centred.pow(2).mean(dim=-1, keepdim=True)
+        normalised = centred / torch.sqrt(variance + self.eps)
+        return (1 + self.gain) * normalised + self.bias
+
+
+@layer_norm.misconception
+class SquaresTheRawInput(nn.Module):
+    """Under your root stands the mean of x² and not the variance: the mean of the squared distances from the mean."""
+
+    def __init__(self, d_model, eps=1e-05):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean = x.mean(dim=-1, keepdim=True)
+        centred = x - mean
+        variance = x.pow(2).mean(dim=-1, keepdim=True)
+        normalised = centred / torch.sqrt(variance + self.eps)
+        return self.gain * normalised + self.bias
+
+
+@layer_norm.misconception
+class AddsTheMean(nn.Module):
+    """You add the mean to x. It is subtracted."""
+
+    def __init__(self, d_model, eps=1e-05):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean = x.mean(dim=-1, keepdim=True)
+        centred = x + mean
+        variance = centred.pow(2).mean(dim=-1, keepdim=True)
+        normalised = centred / torch.sqrt(variance + self.eps)
+        return self.gain * normalised + self.bias
+
+
+@layer_norm.misconception
+class SubtractsEps(nn.Module):
+    """You subtract eps from the variance. It is added."""
+
+    def __init__(self, d_model, eps=1e-05):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean = x.mean(dim=-1, keepdim=True)
+        centred = x - mean
+        variance = centred.pow(2).mean(dim=-1, keepdim=True)
+        normalised = centred / torch.sqrt(variance - self.eps)
+        return self.gain * normalised + self.bias
+
+
+@layer_norm.misconception
+class CutsOffItsParameters(nn.Module):
+    """Gain and bias are cut off from the gradient (.detach(), .data).
+
+    The values are right, but the norm could not learn.
+    """
+
+    def __init__(self, d_model, eps=1e-05):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean = x.mean(dim=-1, keepdim=True)
+        centred = x - mean
+        variance = centred.pow(2).mean(dim=-1, keepdim=True)
+        normalised = centred / torch.sqrt(variance + self.eps)
+        return self.gain.detach() * normalised + self.bias.detach()
+
+
+@layer_norm.misconception
+class CutsOffItsInput(nn.Module):
+    """x is cut off from the gradient (.detach(), .data).
+
+    The values are right, but nothing below the norm could learn.
+    """
+
+    def __init__(self, d_model, eps=1e-05):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        x = x.detach()
+        mean = x.mean(dim=-1, keepdim=True)
+        centred = x - mean
+        variance = centred.pow(2).mean(dim=-1, keepdim=True)
+        normalised = centred / torch.sqrt(variance + self.eps)
+        return self.gain * normalised + self.bias
+
+
+@layer_norm.misconception
+class CutsOffEveryGradient(nn.Module):
+    """The result is detached: no gradient comes back through it (.detach(), .data, no_grad, a new tensor).
+
+    The values are right, but nothing could learn.
+    """
+
+    def __init__(self, d_model, eps=1e-05):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean = x.mean(dim=-1, keepdim=True)
+        centred = x - mean
+        variance = centred.pow(2).mean(dim=-1, keepdim=True)
+        normalised = centred / torch.sqrt(variance + self.eps)
+        return (self.gain * normalised + self.bias).detach()
 
 
 @layer_norm.alternative

@@ -20,12 +20,15 @@ masked_batch_statistics = Exercise(
     reference.masked_batch_statistics,
     cases=[
         {
-            "x": torch.tensor([[[1.0, 10.0], [3.0, 0.0]], [[5.0, 20.0], [9.0, 9.0]]]).double(),
+            "x": torch.tensor([[[1.0, 10.0], [3.0, 0.0]], [[5.0, 20.0], [9.0, 9.0]]]),
             "mask": torch.tensor([[True, True], [True, False]]),
         },
-        {"x": normal(2, 10, 3, seed=61) * real_positions(1, 10)[..., None] + 0.0, "mask": real_positions(1, 10)},
-        {"x": normal(3, 5, 4, seed=62) + 2.0, "mask": real_positions(5, 2, 4)},
-        {"x": normal(2, 4, 5, seed=63) - 1.0, "mask": real_positions(3, 4).flip(1)},
+        {
+            "x": (normal(2, 10, 3, seed=61) * real_positions(1, 10)[..., None] + 0.0).float(),
+            "mask": real_positions(1, 10),
+        },
+        {"x": (normal(3, 5, 4, seed=62) + 2.0).float(), "mask": real_positions(5, 2, 4)},
+        {"x": (normal(2, 4, 5, seed=63) - 1.0).float(), "mask": real_positions(3, 4).flip(1)},
     ],
     minutes=10,
     difficulty=2,
@@ -44,7 +47,8 @@ masked_batch_statistics = Exercise(
 
 
 def statistics_answer(subject, case, x=None):
-    x = case["x"] if x is None else x
+    """In single precision, whatever the case's: then `mask.float()` can meet x in any operator."""
+    x = (case["x"] if x is None else x).float()
     mean, variance = expect_tuple(subject(x, case["mask"]), ("mean", "variance"))
     width = (x.shape[-1],)
     return expect_floats(mean, width, "the mean"), expect_floats(variance, width, "the variance")
@@ -72,17 +76,16 @@ def statistics_variance(subject, case):
 @masked_batch_statistics.property("what stands in the padding makes no difference", points=1)
 def statistics_padding(subject, case):
     junk = case["x"].masked_fill(~case["mask"][..., None], 70.0)
-    for name, got, want in zip(
-        ("mean", "variance"), statistics_answer(subject, case, junk), statistics_answer(subject, case), strict=True
-    ):
-        expect_close(got, want, f"the {name}, with 70 in all padding,")
+    right = reference.masked_batch_statistics(case["x"], case["mask"])
+    for name, got, want in zip(("mean", "variance"), statistics_answer(subject, case, junk), right, strict=True):
+        expect_close(got, want, f"the {name} for the same x, but with 70 in all padding,")
 
 
 @masked_batch_statistics.property("gradients reach the real positions and no padding", points=1)
 def statistics_gradient(subject, case):
     statistics_answer(subject, case)
     for output, name in enumerate(("mean", "variance") if not subject.changed_inputs else ()):
-        got = subject.gradient(case["x"], case["mask"], wrt=0, output=output)
+        got = subject.gradient(case["x"].float(), case["mask"], wrt=0, output=output)
         want = slope_of_statistics(case, output)
         expect_close(got, want, f"the gradient of the {name} with respect to x")
 
@@ -95,8 +98,9 @@ def slope_of_statistics(case, output):
 
 @masked_batch_statistics.misconception
 def counts_padding(x, mask):
-    """You never use the mask: padding is counted like real positions. That is exactly the trouble with batch
-    normalisation.
+    """The mask has no effect: padding is counted like real positions.
+
+    That is exactly the trouble with batch normalisation.
     """
     check_positions(x, mask)
     real = mask.unsqueeze(-1)
@@ -164,7 +168,7 @@ def divides_by_all_numbers(x, mask):
 
 @masked_batch_statistics.misconception
 def averages_squares_over_padding(x, mask):
-    """The mean is right, but the squares are divided by all positions, padding included."""
+    """You divide the squares by all positions, padding included. Divide them by the number of real ones."""
     check_positions(x, mask)
     real = mask.unsqueeze(-1)
     count = real.sum()
@@ -177,7 +181,10 @@ def averages_squares_over_padding(x, mask):
 
 @masked_batch_statistics.misconception
 def takes_the_padding(x, mask):
-    """Your mask is the wrong way round: True means a real position here, and you averaged the padding."""
+    """Your mask is the wrong way round: True means a real position here.
+
+    So you have averaged the padding.
+    """
     check_positions(x, mask)
     real = ~mask.unsqueeze(-1)
     count = real.sum()
@@ -203,7 +210,10 @@ def uses_the_unbiased_variance(x, mask):
 
 @masked_batch_statistics.misconception
 def centres_padding_too(x, mask):
-    """After the mean is subtracted, padding is no longer 0: its squares are in your variance. Hide it again."""
+    """Padding is 0 before you subtract the mean, and not hidden again afterwards.
+
+    Minus the mean it is no longer 0, so its squares are in your variance.
+    """
     check_positions(x, mask)
     real = mask.unsqueeze(-1)
     count = real.sum()
@@ -216,7 +226,7 @@ def centres_padding_too(x, mask):
 
 @masked_batch_statistics.misconception
 def hides_padding_in_the_mean_alone(x, mask):
-    """The mean is right, but padding is in your variance: its squares are added up too. Hide it there as well."""
+    """Padding is in your variance: its squares are added up too. It is to be hidden there as well as in the mean."""
     check_positions(x, mask)
     real = mask.unsqueeze(-1)
     count = real.sum()
@@ -255,8 +265,9 @@ def returns_the_deviation(x, mask):
 
 @masked_batch_statistics.misconception
 def averages_the_sentences(x, mask):
-    """You average each sentence and then the averages, so a word in a short sentence counts more. All real positions
-    have equal weight.
+    """You average each sentence and then the averages. All real positions have equal weight.
+
+    So a word in a short sentence counts more.
     """
     check_positions(x, mask)
     real = mask.unsqueeze(-1)
@@ -350,7 +361,7 @@ def exchanges_the_two(x, mask):
 
 @masked_batch_statistics.misconception
 def returns_the_mean_alone(x, mask):
-    """Only the mean comes back. Return the variance too: (mean, variance)."""
+    """Only the mean comes back. The variance is wanted too: (mean, variance)."""
     check_positions(x, mask)
     real = mask.unsqueeze(-1)
     count = real.sum()
@@ -389,7 +400,10 @@ def forgets_to_divide_the_squares(x, mask):
 
 @masked_batch_statistics.misconception
 def cuts_statistics_off(x, mask):
-    """The numbers are right, but no gradient comes back through them: something detaches them."""
+    """Mean and variance are detached.
+
+    The numbers are right, but no gradient comes back through them.
+    """
     check_positions(x, mask)
     real = mask.unsqueeze(-1)
     count = real.sum()
@@ -414,6 +428,13 @@ def by_weights(x, mask):
 
 
 @masked_batch_statistics.alternative
+def by_einsum_with_floats(x, mask):
+    real = mask.float()
+    mean = torch.einsum("bt,btd->d", real, x) / real.sum()
+    return mean, torch.einsum("bt,btd->d", real, (x - mean).square()) / real.sum()
+
+
+@masked_batch_statistics.alternative
 def by_squares_minus_square(x, mask):
     m = mask[:, :, None].double()
     mean = (x * m).sum((0, 1)) / m.sum()
@@ -433,6 +454,3 @@ def by_where_and_var_mean(x, mask):
     flat = x.flatten(0, 1).transpose(0, 1)[:, mask.flatten()]  # (d_model, count)
     variance, mean = torch.var_mean(flat, dim=1, correction=0)
     return mean, variance
-
-
-# --- residual_post_norm and residual_pre_norm -----------------------------------------------------------

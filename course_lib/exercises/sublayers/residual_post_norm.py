@@ -83,7 +83,7 @@ def has_no_residual_path(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def forgets_the_norm(x, sublayer, norm):
-    """The norm is never used: you return the plain sum."""
+    """The norm has no effect: you return the plain sum."""
     update = sublayer(x)
     check_shape_is_kept(x, update)
     return x + update
@@ -115,7 +115,7 @@ def normalises_each(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def doubles_the_update(x, sublayer, norm):
-    """x was overwritten before the sum: you add the update to itself. Keep the x that came in."""
+    """x was overwritten before the sum: you add the update to itself. The x that came in is wanted there."""
     update = x = sublayer(x)
     check_shape_is_kept(x, update)
     return norm(x + update)
@@ -123,7 +123,10 @@ def doubles_the_update(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def adds_inside_the_sublayer(x, sublayer, norm):
-    """You add inside of the sub-layer's argument, so there is no path around it: x has to reach the sum untouched."""
+    """You add inside of the sub-layer's argument. x has to reach the sum untouched.
+
+    So there is no path around the sub-layer.
+    """
     update = sublayer(x + norm(x))
     check_shape_is_kept(x, update)
     return update
@@ -131,7 +134,7 @@ def adds_inside_the_sublayer(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def adds_x_after_the_norm(x, sublayer, norm):
-    """You add x once more after the norm."""
+    """You add x once more after the norm. What comes out of the norm is the result."""
     update = sublayer(x)
     check_shape_is_kept(x, update)
     return norm(x + update) + x
@@ -148,7 +151,7 @@ def uses_the_normed_x_everywhere(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def ignores_the_sublayer(x, sublayer, norm):
-    """The sub-layer is never used: you normalise x alone."""
+    """What the sub-layer makes has no influence: you normalise x alone."""
     update = sublayer(x)
     check_shape_is_kept(x, update)
     return norm(x)
@@ -188,7 +191,7 @@ def puts_them_side_by_side(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def applies_the_norm_twice(x, sublayer, norm):
-    """You apply the norm twice."""
+    """You apply the norm twice after the sum. Once is enough."""
     update = sublayer(x)
     check_shape_is_kept(x, update)
     return norm(norm(x + update))
@@ -204,7 +207,7 @@ def applies_the_sublayer_twice(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def adds_in_place(x, sublayer, norm):
-    """You add into x in place. The caller still needs its x: write x + …, which makes a new tensor."""
+    """You add into x in place. The caller still needs its x; x + … makes a new tensor."""
     update = sublayer(x)
     check_shape_is_kept(x, update)
     x += update
@@ -213,7 +216,10 @@ def adds_in_place(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def cuts_the_residual_path(x, sublayer, norm):
-    """The numbers are right, but no gradient flows along the residual path: x is detached there."""
+    """x is detached on the residual path.
+
+    The numbers are right, but no gradient flows along that path.
+    """
     update = sublayer(x)
     check_shape_is_kept(x, update)
     return norm(x.detach() + update)
@@ -221,7 +227,10 @@ def cuts_the_residual_path(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def cuts_the_sublayer(x, sublayer, norm):
-    """The numbers are right, but no gradient flows through the sub-layer: it is detached."""
+    """The sub-layer's answer is detached, or what goes into it.
+
+    The numbers are right, but no gradient flows through the sub-layer.
+    """
     update = sublayer(x)
     check_shape_is_kept(x, update)
     return norm(x + update.detach())

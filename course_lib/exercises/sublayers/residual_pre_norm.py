@@ -34,16 +34,16 @@ def pre_norm_shape(subject, case):
     residual_answer(subject, case)
 
 
-@residual_pre_norm.property("if the sub-layer adds nothing, x itself is left", points=1)
-def pre_norm_path(subject, case):
-    got = residual_answer(subject, case, sublayer=nothing(case))
-    expect_close(got, case["x"], "the result, with a sub-layer that answers 0,")
-
-
 @residual_pre_norm.property("if the norm changes nothing, x + sublayer(x) is left", points=1)
 def pre_norm_sum(subject, case):
     got = residual_answer(subject, case, norm=identity(case))
     expect_close(got, case["x"] + case["sublayer"](case["x"]), "the result, with a norm that changes nothing,")
+
+
+@residual_pre_norm.property("if the sub-layer adds nothing, x itself is left", points=1)
+def pre_norm_path(subject, case):
+    got = residual_answer(subject, case, sublayer=nothing(case))
+    expect_close(got, case["x"], "the result, with a sub-layer that answers 0,")
 
 
 @residual_pre_norm.property("the sub-layer gets norm(x), and the gradient takes both paths", points=2)
@@ -67,8 +67,9 @@ def computes_post_norm(x, sublayer, norm):
 
 @residual_pre_norm.misconception
 def adds_to_the_normed(x, sublayer, norm):
-    """You add the update to norm(x). The path around the sub-layer carries x itself: that is what lets gradients
-    through.
+    """You add the update to norm(x). The path around the sub-layer carries x itself.
+
+    So the path is not free any more: every gradient has to go through the norm.
     """
     x = norm(x)
     update = sublayer(x)
@@ -78,8 +79,9 @@ def adds_to_the_normed(x, sublayer, norm):
 
 @residual_pre_norm.misconception
 def normalises_the_sum_too(x, sublayer, norm):
-    """You normalise the sum as well. Then the path is not free any more; in pre-norm the one norm after the last layer
-    does that.
+    """You normalise the sum as well. In pre-norm it is left alone; one norm after the last layer does that.
+
+    So the path is not free any more.
     """
     update = sublayer(norm(x))
     check_shape_is_kept(x, update)
@@ -114,7 +116,7 @@ def normalises_the_path_alone(x, sublayer, norm):
 
 @residual_pre_norm.misconception
 def leaves_the_norm_out(x, sublayer, norm):
-    """The norm is never used."""
+    """The norm has no effect: the sub-layer gets x itself."""
     update = sublayer(x)
     check_shape_is_kept(x, update)
     return x + update
@@ -130,7 +132,10 @@ def leaves_the_path_out(x, sublayer, norm):
 
 @residual_pre_norm.misconception
 def adds_at_the_door(x, sublayer, norm):
-    """You add inside of the sub-layer's argument, so there is no path around it: x has to reach the sum untouched."""
+    """You add inside of the sub-layer's argument. x has to reach the sum untouched.
+
+    So there is no path around the sub-layer.
+    """
     update = sublayer(norm(x) + x)
     check_shape_is_kept(x, update)
     return update
@@ -146,7 +151,7 @@ def adds_at_the_door_and_after(x, sublayer, norm):
 
 @residual_pre_norm.misconception
 def adds_the_update_to_itself(x, sublayer, norm):
-    """x was overwritten before the sum: you add the update to itself. Keep the x that came in."""
+    """x was overwritten before the sum: you add the update to itself. The x that came in is wanted there."""
     update = x = sublayer(norm(x))
     check_shape_is_kept(x, update)
     return x + update
@@ -170,7 +175,7 @@ def adds_x_twice(x, sublayer, norm):
 
 @residual_pre_norm.misconception
 def forgets_the_sublayer(x, sublayer, norm):
-    """The sub-layer is never used: you add norm(x) to x."""
+    """What the sub-layer makes has no influence: you add norm(x) to x."""
     update = sublayer(norm(x))
     check_shape_is_kept(x, update)
     return x + norm(x)
@@ -226,7 +231,7 @@ def norms_twice(x, sublayer, norm):
 
 @residual_pre_norm.misconception
 def adds_into_x(x, sublayer, norm):
-    """You add into x in place. The caller still needs its x: write x + …, which makes a new tensor."""
+    """You add into x in place. The caller still needs its x; x + … makes a new tensor."""
     update = sublayer(norm(x))
     check_shape_is_kept(x, update)
     x += update
@@ -235,7 +240,10 @@ def adds_into_x(x, sublayer, norm):
 
 @residual_pre_norm.misconception
 def detaches_the_path(x, sublayer, norm):
-    """The numbers are right, but no gradient flows along the residual path: x is detached there."""
+    """x is detached on the residual path.
+
+    The numbers are right, but no gradient flows along that path.
+    """
     update = sublayer(norm(x))
     check_shape_is_kept(x, update)
     return x.detach() + update
@@ -243,7 +251,10 @@ def detaches_the_path(x, sublayer, norm):
 
 @residual_pre_norm.misconception
 def detaches_the_update(x, sublayer, norm):
-    """The numbers are right, but no gradient flows through the sub-layer: it is detached."""
+    """The sub-layer's answer is detached, or what goes into it.
+
+    The numbers are right, but no gradient flows through the sub-layer.
+    """
     update = sublayer(norm(x))
     check_shape_is_kept(x, update)
     return x + update.detach()

@@ -8,17 +8,19 @@ from torch import nn
 
 from course_lib import sublayers as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect, expect_close, expect_floats
+from course_lib.checking.expect import expect_close, expect_floats
 from course_lib.checking.inputs import normal
+from course_lib.exercises.multi_head_attention.shared import expect_count
 from course_lib.exercises.sublayers.shared import (
-    expect_count,
+    expect_gradients,
     expect_own_norm,
+    expect_positions_apart,
+    expect_same_in_training,
     expect_start,
     filled,
     has_flat_position,
     just_built,
     norm_numbers,
-    slope,
 )
 from course_lib.sublayers import check_width
 
@@ -42,66 +44,58 @@ rms_norm = Exercise(
 )
 
 
-def right_rms_norm(case, x=None):
-    x = case["x"] if x is None else x
-    return F.rms_norm(x, (case["d_model"],), norm_numbers(case["d_model"])["gain"], case["eps"])
+def gain_of(case):
+    return {"gain": norm_numbers(case["d_model"])["gain"]}
+
+
+def right_rms_norm(case):
+    return formula(case)(gain_of(case), case["x"])
 
 
 def rms_norm_with(subject, case, must_fit=True):
-    numbers = {"gain": norm_numbers(case["d_model"])["gain"]}
-    return filled(subject, (case["d_model"], case["eps"]), numbers, [case["x"]], right_rms_norm(case), must_fit)
+    return filled(subject, (case["d_model"], case["eps"]), gain_of(case), [case["x"]], right_rms_norm(case), must_fit)
 
 
-@rms_norm.property("the result has the shape of x", points=1)
+@rms_norm.property(
+    "the shape of x comes back, by a formula of your own, with a gain for each feature and no bias", points=1
+)
 def rms_norm_shape(subject, case):
     built = rms_norm_with(subject, case, must_fit=False)
     expect_floats(built(case["x"]), tuple(case["x"].shape))
+    untouched = subject.build(case["d_model"], case["eps"])
+    expect_own_norm(subject, untouched, case["x"].float())
+    expect_count(untouched, case["d_model"])
+    expect_start(untouched)
 
 
-@rms_norm.property("the formula is written out, without torch's own norms", points=1)
-def rms_norm_is_own_work(subject, case):
-    expect_own_norm(subject, subject.build(case["d_model"], case["eps"]), case["x"].float())
-
-
-@rms_norm.property("a gain for each feature and nothing else, which changes nothing at the start", points=1)
-def rms_norm_parameters(subject, case):
-    built = subject.build(case["d_model"], case["eps"])
-    expect_count(built, case["d_model"])
-    expect_start(built)
-
-
-@rms_norm.property("each position is normalised by itself", points=1)
-def rms_norm_locality(subject, case):
-    if has_flat_position(case):
-        return
-    built = rms_norm_with(subject, case)
-    position = tuple(size - 1 for size in case["x"].shape[:-1])
-    got = built.gradient(case["x"], wrt=0, at=(*position, 1))
-    got[position] = 0.0
-    expect(
-        got.abs().max() < 1e-6,
-        f"Position {list(position)} of the result depends on other positions of x: the mean is taken over too "
-        "much, or "
-        "along the wrong axis.",
-    )
-
-
-@rms_norm.property("just built, it gives every position a mean square of 1 (but for eps)", points=1)
+@rms_norm.property("just built, it gives each position by itself a mean square of 1 (but for eps)", points=2)
 def rms_norm_statistics(subject, case):
-    got = expect_floats(just_built(subject, case)(case["x"]), tuple(case["x"].shape)).double()
+    built = just_built(subject, case)
+    expect_positions_apart(built, case)
+    got = expect_floats(built(case["x"]), tuple(case["x"].shape)).double()
     mean_square = case["x"].pow(2).mean(dim=-1)
     want = mean_square / (mean_square + case["eps"])
     expect_close(got.pow(2).mean(dim=-1), want, "the mean square of each position of the result")
 
 
-@rms_norm.property("the values, with gain and eps in their places, and their gradients", points=1)
+@rms_norm.property("the values, with gain and eps in their places", points=2)
 def rms_norm_values(subject, case):
     built = rms_norm_with(subject, case)
     expect_close(built(case["x"]), right_rms_norm(case))
-    if not subject.changed_inputs and not has_flat_position(case):
-        at = (*(-1 for _ in case["x"].shape[:-1]), 1)
-        want = slope(lambda x: right_rms_norm(case, x), case["x"], at)
-        expect_close(built.gradient(case["x"], wrt=0, at=at), want, "the gradient of the result at the last position")
+    expect_same_in_training(built, case["x"], right_rms_norm(case))
+
+
+@rms_norm.property("gradients reach x and the gain", points=1)
+def rms_norm_gradients(subject, case):
+    built = rms_norm_with(subject, case)
+    expect_close(built(case["x"]), right_rms_norm(case))
+    if not has_flat_position(case):
+        at = (*(0 for _ in case["x"].shape[:-1]), 1)
+        expect_gradients(built, case["x"], formula(case), gain_of(case), at)
+
+
+def formula(case):
+    return lambda numbers, x: F.rms_norm(x, (case["d_model"],), numbers["gain"], case["eps"])
 
 
 @rms_norm.misconception
@@ -154,8 +148,8 @@ class UsesTheUnbiasedVarianceInstead(nn.Module):
 
 @rms_norm.misconception
 class TakesTheRootTwice(nn.Module):
-    """You take a root twice: under your root there is already a root mean square (or a standard deviation). Under the
-    root stands the mean square.
+    """You take a root twice: under your root there is already a root mean square. Under the root stands the mean
+    square.
     """
 
     def __init__(self, d_model, eps=1e-06):
@@ -188,7 +182,10 @@ class RootOfTheStandardDeviation(nn.Module):
 
 @rms_norm.misconception
 class ForgetsTheRoot(nn.Module):
-    """You divide by the mean square and forget the root: the result is not of size 1."""
+    """You divide by the mean square. Its root is wanted.
+
+    So the result is not of size 1.
+    """
 
     def __init__(self, d_model, eps=1e-06):
         super().__init__()
@@ -204,7 +201,10 @@ class ForgetsTheRoot(nn.Module):
 
 @rms_norm.misconception
 class MultipliesByTheRms(nn.Module):
-    """You multiply by the root mean square; large positions should become smaller. rsqrt is 1 divided by the root."""
+    """You multiply by the root mean square. x is divided by it (and rsqrt is 1 divided by the root).
+
+    So a large position becomes even larger.
+    """
 
     def __init__(self, d_model, eps=1e-06):
         super().__init__()
@@ -220,7 +220,10 @@ class MultipliesByTheRms(nn.Module):
 
 @rms_norm.misconception
 class SubtractsTheMean(nn.Module):
-    """You subtract the mean first: that is LayerNorm without its bias. RMSNorm leaves the mean where it is."""
+    """You subtract the mean first. RMSNorm leaves the mean where it is.
+
+    That is LayerNorm without its bias.
+    """
 
     def __init__(self, d_model, eps=1e-06):
         super().__init__()
@@ -253,8 +256,9 @@ class DividesTheCentred(nn.Module):
 
 @rms_norm.misconception
 class DividesByTheLength(nn.Module):
-    """You divide by the length of the vector, the root of the *sum* of squares. It is the root of their mean: √d_model
-    times less.
+    """You divide by the length of the vector, the root of the *sum* of squares. It is the root of their mean.
+
+    So the result is smaller by the factor √d_model.
     """
 
     def __init__(self, d_model, eps=1e-06):
@@ -319,8 +323,8 @@ class MeanSquareOverTime(nn.Module):
 
 @rms_norm.misconception
 class MeanSquareAlongAxisOne(nn.Module):
-    """Your mean of squares goes along axis 1. That is the time axis of (batch, time, d_model); the features are the
-    last one, dim=-1.
+    """Your mean of squares goes along axis 1, counted from the front. The features are the last axis, however many
+    stand in front of it: dim=-1.
     """
 
     def __init__(self, d_model, eps=1e-06):
@@ -385,7 +389,10 @@ class MeanSquareOfEverything(nn.Module):
 
 @rms_norm.misconception
 class LosesTheAxis(nn.Module):
-    """Your mean square has lost an axis, so it is lined up with the wrong one. keepdim=True keeps it with length 1."""
+    """What you divide by has lost the axis over which it was taken. keepdim=True keeps it with length 1.
+
+    So it is lined up with the wrong axis.
+    """
 
     def __init__(self, d_model, eps=1e-06):
         super().__init__()
@@ -436,7 +443,7 @@ class HasNoGain(nn.Module):
 
 @rms_norm.misconception
 class NeverAppliesTheGain(nn.Module):
-    """The gain is there but never used."""
+    """The gain is there but has no effect."""
 
     def __init__(self, d_model, eps=1e-06):
         super().__init__()
@@ -452,7 +459,10 @@ class NeverAppliesTheGain(nn.Module):
 
 @rms_norm.misconception
 class AddsOneToTheFactor(nn.Module):
-    """You multiply by 1 + gain. Then the gain would have to start at 0; here it starts at 1 and is the factor."""
+    """You multiply by 1 + gain. Here the gain itself is the factor.
+
+    It starts at 1, so your factor starts at 2.
+    """
 
     def __init__(self, d_model, eps=1e-06):
         super().__init__()
@@ -483,7 +493,10 @@ class SharesOneGainForAll(nn.Module):
 
 @rms_norm.misconception
 class StartsTheGainAtZero(nn.Module):
-    """Your gain starts at 0, so the norm answers 0 to everything. It starts at 1."""
+    """Your gain starts at 0. It starts at 1.
+
+    So the norm answers 0 to everything.
+    """
 
     def __init__(self, d_model, eps=1e-06):
         super().__init__()
@@ -515,7 +528,10 @@ class BoundsTheMeanSquare(nn.Module):
 
 @rms_norm.misconception
 class LeavesEpsOut(nn.Module):
-    """There is no eps in your formula: a position of zeros (padding!) divides 0 by 0."""
+    """There is no eps in your formula. It is added to the mean square.
+
+    So a position of zeros (padding!) divides 0 by 0.
+    """
 
     def __init__(self, d_model, eps=1e-06):
         super().__init__()
@@ -563,8 +579,9 @@ class AddsTheSquareOfEps(nn.Module):
 
 @rms_norm.misconception
 class DetachesTheMeanSquare(nn.Module):
-    """The values are right, but the mean square is cut off from the gradient: it depends on x, and the gradient has to
-    know.
+    """The mean square is cut off from the gradient. It depends on x, and the gradient has to know.
+
+    The values are right.
     """
 
     def __init__(self, d_model, eps=1e-06):
@@ -591,6 +608,135 @@ class TorchsOwnRmsNorm(nn.Module):
 
     def forward(self, x):
         return self.norm(x)
+
+
+@rms_norm.misconception
+class MeanSquareAlongAxisTwo(nn.Module):
+    """Your mean of squares goes along axis 2, counted from the front. The features are the last axis, however many
+    stand in front of it: dim=-1.
+
+    With (batch, time, d_model) that is the same; x may have more axes in front, or fewer.
+    """
+
+    def __init__(self, d_model, eps=1e-06):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean_square = x.pow(2).mean(dim=2, keepdim=True)
+        normalised = x / torch.sqrt(mean_square + self.eps)
+        return self.gain * normalised
+
+
+@rms_norm.misconception
+class StartsTheGainAroundZero(nn.Module):
+    """You multiply by 1 + gain, and your gain starts at 0. Here the gain itself is the factor, and it starts at 1.
+
+    At the start the two norms are the same; with other gains they are not.
+    """
+
+    def __init__(self, d_model, eps=1e-06):
+        super().__init__()
+        self.gain = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean_square = x.pow(2).mean(dim=-1, keepdim=True)
+        normalised = x / torch.sqrt(mean_square + self.eps)
+        return (1 + self.gain) * normalised
+
+
+@rms_norm.misconception
+class SubtractsEps(nn.Module):
+    """You subtract eps from the mean square. It is added."""
+
+    def __init__(self, d_model, eps=1e-06):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean_square = x.pow(2).mean(dim=-1, keepdim=True)
+        normalised = x / torch.sqrt(mean_square - self.eps)
+        return self.gain * normalised
+
+
+@rms_norm.misconception
+class DividesByOneLess(nn.Module):
+    """You divide the sum of squares by d_model - 1. It is their mean: divide by d_model."""
+
+    def __init__(self, d_model, eps=1e-06):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean_square = x.pow(2).sum(dim=-1, keepdim=True) / (x.shape[-1] - 1)
+        normalised = x / torch.sqrt(mean_square + self.eps)
+        return self.gain * normalised
+
+
+@rms_norm.misconception
+class CutsOffTheGain(nn.Module):
+    """The gain is cut off from the gradient (.detach(), .data).
+
+    The values are right, but the norm could not learn.
+    """
+
+    def __init__(self, d_model, eps=1e-06):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean_square = x.pow(2).mean(dim=-1, keepdim=True)
+        normalised = x / torch.sqrt(mean_square + self.eps)
+        return self.gain.detach() * normalised
+
+
+@rms_norm.misconception
+class CutsOffItsInput(nn.Module):
+    """x is cut off from the gradient (.detach(), .data).
+
+    The values are right, but nothing below the norm could learn.
+    """
+
+    def __init__(self, d_model, eps=1e-06):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        x = x.detach()
+        mean_square = x.pow(2).mean(dim=-1, keepdim=True)
+        normalised = x / torch.sqrt(mean_square + self.eps)
+        return self.gain * normalised
+
+
+@rms_norm.misconception
+class CutsOffEveryGradient(nn.Module):
+    """The result is detached: no gradient comes back through it (.detach(), .data, no_grad, a new tensor).
+
+    The values are right, but nothing could learn.
+    """
+
+    def __init__(self, d_model, eps=1e-06):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        check_width(x, self.gain)
+        mean_square = x.pow(2).mean(dim=-1, keepdim=True)
+        normalised = x / torch.sqrt(mean_square + self.eps)
+        return (self.gain * normalised).detach()
 
 
 @rms_norm.alternative
@@ -640,6 +786,3 @@ class ByEinsum(nn.Module):
     def forward(self, x):
         squares = torch.einsum("...d,...d->...", x, x) / x.size(-1)
         return torch.einsum("...d,...,d->...d", x, (squares + self.eps).pow(-0.5), self.gain)
-
-
-# --- masked_batch_statistics ----------------------------------------------------------------------------

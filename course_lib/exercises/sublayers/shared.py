@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
 from itertools import permutations
 
 import torch
 
 from course_lib.checking.bench import NotAttempted, StudentError
-from course_lib.checking.expect import Failure, expect, expect_floats, is_close
+from course_lib.checking.expect import Failure, expect, expect_close, expect_floats, is_close
 from course_lib.checking.inputs import AffineMap, RowNorm, normal
 from course_lib.checking.subject import Event
+from course_lib.exercises.multi_head_attention.shared import listing
 
 ROLES = {
     "gain": {"gain", "gamma", "weight", "alpha", "scale", "g", "a", "w"},
@@ -116,21 +116,48 @@ def filled(subject, sizes, numbers, args, want, must_fit=True):
     return built
 
 
-def listing(shapes):
-    return ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items()) or "none"
-
-
-def expect_count(built, want):
-    shapes = built.shapes()
-    got = sum(math.prod(shape) for shape in shapes.values())
-    expect(got == want, f"There should be {want} trainable numbers, but there are {got}. They are: {listing(shapes)}.")
-
-
 def slope(function, x, at):
     """The reference's gradient of result[at] with respect to x."""
     x = x.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(function(x)[at].sum(), x)
     return gradient
+
+
+def squared_gradient(function, numbers):
+    """The sum of all squared slopes of sum(function(numbers)²): it is the same however the numbers are packed."""
+    leaves = {name: tensor.clone().requires_grad_() for name, tensor in numbers.items()}
+    slopes = torch.autograd.grad(function(leaves).pow(2).sum(), list(leaves.values()))
+    return sum(float(slope.pow(2).sum()) for slope in slopes)
+
+
+def expect_gradients(built, x, function, numbers, at):
+    """Gradients of function(numbers, x) reach x and all parameters. The values are right already."""
+    if built.changed_inputs:  # the last property says so
+        return
+    of_x, slopes = built.gradient(x, wrt=0, at=at), built.parameter_gradients(x)
+    got = sum(float(slope.pow(2).sum()) for slope in slopes.values())
+    built.note("squared gradient", got)
+    want = slope(lambda x: function(numbers, x), x, at)
+    expect_close(of_x, want, f"the gradient of result[{', '.join(map(str, at))}] with respect to x")
+    still = [name for name, slope in slopes.items() if not slope.any()]
+    which = f" Nothing comes to {' and '.join(still)}." if still else ""
+    expect(
+        abs(got / squared_gradient(lambda numbers: function(numbers, x), numbers) - 1) < 1e-3,
+        "The result is right, but its gradient does not come back to the parameters as it should: is something "
+        f"detached (.detach(), .data, torch.no_grad, a new torch.tensor) on the way?{which}",
+    )
+
+
+def expect_same_in_training(built, x, want):
+    """Training changes nothing: there is no dropout here."""
+    built.train()
+    got = expect_floats(built(x), tuple(want.shape), "the result in training")
+    expect(
+        is_close(got, want),
+        "After .train() your module gives another result than after .eval(). In this exercise nothing is dropped, and "
+        "training makes no difference.",
+    )
+    built.train(False)
 
 
 @functools.cache
@@ -154,6 +181,21 @@ def expect_start(built):
 def has_flat_position(case):
     """Whether all features of some position are equal. A root has no slope there, and right answers differ in it."""
     return bool((case["x"].amax(dim=-1) == case["x"].amin(dim=-1)).any())
+
+
+def expect_positions_apart(built, case):
+    """The result at a position depends on that position of x alone."""
+    built(case["x"])
+    if has_flat_position(case) or built.changed_inputs:
+        return
+    position = tuple(size - 1 for size in case["x"].shape[:-1])
+    others = built.gradient(case["x"], wrt=0, at=(*position, 1))
+    others[position] = 0.0
+    expect(
+        others.abs().max() < 1e-6,
+        f"Position {list(position)} of the result depends on other positions of x: what it is divided by, or what is "
+        "subtracted, is taken over too much, or along the wrong axis.",
+    )
 
 
 def just_built(subject, case):

@@ -13,12 +13,8 @@ from course_lib import sublayers as reference
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import expect, expect_close, expect_floats
 from course_lib.checking.inputs import normal
-from course_lib.checking.subject import Event
-from course_lib.exercises.sublayers.shared import (
-    expect_count,
-    filled,
-    fitted,
-)
+from course_lib.exercises.multi_head_attention.shared import expect_count
+from course_lib.exercises.sublayers.shared import expect_same_in_training, filled, fitted
 from course_lib.positions import sinusoidal_encoding
 from course_lib.sublayers import look_up
 
@@ -33,15 +29,12 @@ token_embedding = Exercise(
     difficulty=1,
     hints=[
         "Three things: a table (nn.Embedding does the looking up), its numbers at the start, and a factor in forward.",
-        "nn.Embedding takes padding_idx. It zeroes that row once, when the table is made, and keeps "
-        "gradients away from "
-        "it. If you then fill the table with new numbers, who zeroes the row?",
+        "nn.Embedding takes padding_idx. It zeroes that row once, when the table is made, and keeps gradients "
+        "away from it. If you then fill the table with new numbers, who zeroes the row?",
         "nn.init.normal_ fills a tensor in place with numbers of the standard deviation std. A variance of "
-        "1/d_model is "
-        "a standard deviation of …?",
+        "1/d_model is a standard deviation of …?",
         "Writing into a parameter needs `with torch.no_grad():`. In forward: self.table(ids) * "
-        "math.sqrt(d_model), so "
-        "keep the factor in self.",
+        "math.sqrt(d_model), so keep the factor in self.",
         "nn.init.normal_(self.table.weight, std=d_model**-0.5), then with torch.no_grad(): "
         "self.table.weight[pad_id] = 0.0.",
     ],
@@ -50,8 +43,10 @@ token_embedding = Exercise(
 
 @functools.cache
 def table_with(vocab_size, d_model, pad_id, pad_row=0.0):
-    """The check's own table, with this value all over the row of padding."""
-    table = normal(vocab_size, d_model, seed=vocab_size)
+    """The check's own table, with this value all over the row of padding. In single precision, as modules are made:
+    ids are no numbers to which code could adapt.
+    """
+    table = normal(vocab_size, d_model, seed=vocab_size).float()
     table[pad_id] = pad_row
     return table
 
@@ -74,59 +69,86 @@ def embedding_with_table(subject, case, must_fit=True):
     )
 
 
-@token_embedding.property("every id becomes a vector: (batch, time, d_model)", points=1)
+@token_embedding.property(
+    "every id becomes a vector, (batch, time, d_model), out of vocab_size trainable rows", points=1
+)
 def embedding_shape(subject, case):
     built = embedding_with_table(subject, case, must_fit=False)
     expect_floats(built(case["ids"]), (*case["ids"].shape, case["d_model"]))
+    expect_count(built, case["vocab_size"] * case["d_model"])
 
 
-@token_embedding.property("one trainable row for each token: vocab_size · d_model numbers", points=1)
-def embedding_parameters(subject, case):
-    expect_count(subject.build(*sizes_of_table(case)), case["vocab_size"] * case["d_model"])
-
-
-@token_embedding.property("each vector is the row of its token, times √d_model", points=2)
+@token_embedding.property("each vector is the row of its token, times √d_model", points=3)
 def embedding_values(subject, case):
-    expect_close(embedding_with_table(subject, case)(case["ids"]), right_vectors(case))
+    built = embedding_with_table(subject, case)
+    expect_close(built(case["ids"]), right_vectors(case))
+    expect_same_in_training(built, case["ids"], right_vectors(case))
 
 
 @token_embedding.property("padding is the zero vector, and training leaves it so", points=1)
 def embedding_padding(subject, case):
-    built = subject.build(*sizes_of_table(case))
+    built, pad_id = subject.build(*sizes_of_table(case)), case["pad_id"]
     with built.unobserved():
-        vectors = expect_floats(built(torch.tensor([[case["pad_id"]]])))
-    starts_at_zero = bool((vectors == 0).all())
+        vectors = expect_floats(built(torch.arange(case["vocab_size"])[None]))[0]
+    zeros = (vectors == 0).all(dim=-1).nonzero().flatten().tolist()
+    built.note("zero at the start", zeros)
     built.load({name: fitted(table_of(case, 0.5), shape)[0] for name, shape in built.shapes().items()})
     (gradient,) = built.parameter_gradients(case["ids"]).values()
     gradient = fitted(gradient.to_dense(), (case["vocab_size"], case["d_model"]))[0]
-    moves = gradient.abs().amax(dim=-1) > 0
-    built.trace.append(Event("padding", [starts_at_zero, *moves.tolist()]))
-    expect(starts_at_zero, f"Just built, the vector of the padding id {case['pad_id']} is not zero.")
+    built.note("gradient of the table", gradient)
+    expect(pad_id in zeros, f"Just built, the vector of the padding id {pad_id} is not zero.")
+    expect(zeros == [pad_id], f"Just built, the vectors of the ids {zeros} are zero. Only that of {pad_id} should be.")
     expect(
-        not moves[case["pad_id"]],
-        f"The row of the padding id {case['pad_id']} gets a gradient: it is zero now, and the first step of training "
-        "would move it.",
+        not gradient[pad_id].any(),
+        f"The row of the padding id {pad_id} gets a gradient: it is zero now, and the first step of training would "
+        "move it.",
     )
-    used = sorted(set(case["ids"].flatten().tolist()) - {case["pad_id"]})
-    expect(moves[used].all(), "The row of a word that occurs gets no gradient: it could never be learned.")
+    used = sorted(set(case["ids"].flatten().tolist()) - {pad_id})
+    expect(
+        gradient[used].any(dim=-1).all(), "The row of a word that occurs gets no gradient: it could never be learned."
+    )
+    expect_close(gradient, slope_of_the_table(case), "the gradient of the squared vectors with respect to the table")
+
+
+def slope_of_the_table(case):
+    table = table_of(case, 0.5).clone().requires_grad_()
+    vectors = F.embedding(case["ids"], table, padding_idx=case["pad_id"]) * math.sqrt(case["d_model"])
+    return torch.autograd.grad(vectors.pow(2).sum(), table)[0]
+
+
+MANY = 1000  # words, to see how the table starts
 
 
 @token_embedding.property("at the start, the entries of the vectors are about 1 in size", points=1)
 def embedding_start(subject, case):
-    d_model, many = case["d_model"], 600
-    built = subject.build(many, d_model, case["pad_id"])
+    d_model = case["d_model"]
+    built = subject.build(MANY, d_model, case["pad_id"])
     with built.unobserved():
-        vectors = expect_floats(built(torch.arange(many)[None]))
-    size = float(vectors[0, torch.arange(many) != case["pad_id"]].double().pow(2).mean().sqrt())
-    powers = {"1": 0.0, "√d": 0.5, "1/√d": -0.5, "d": 1.0, "1/d": -1.0}
-    near = [name for name, power in powers.items() if abs(math.log(max(size, 1e-9) / d_model**power)) < 0.12]
-    built.trace.append(Event("size at the start", near[0] if near else "another"))
+        vectors = expect_floats(built(torch.arange(MANY)[None]))
+    size = float(vectors[0, torch.arange(MANY) != case["pad_id"]].double().pow(2).mean().sqrt())
+    # Where chance puts the numbers differs between right answers: the trace holds what the size comes from, if known.
+    known = [name for name, usual in usual_sizes(d_model).items() if abs(math.log(max(size, 1e-9) / usual)) < 0.12]
+    built.note("size at the start", known or size)
     expect(
-        near == ["1"],
-        f"With d_model = {d_model} the entries of your vectors start with size {size:.2g} (root mean square). "
-        "They should "
-        "be about 1: the table starts with variance 1/d_model, and √d_model brings it to 1.",
+        "1" in known,
+        f"With d_model = {d_model} the entries of your vectors start with size {size:.2g} (root mean square). They "
+        "should be about 1: the table starts with variance 1/d_model, and √d_model brings it to 1.",
     )
+
+
+def usual_sizes(d_model):
+    """The sizes of vectors that come of the usual ways to start a table; the factor √d_model included or not."""
+    powers = {"1": 0.0, "√d": 0.5, "1/√d": -0.5, "d": 1.0, "1/d": -1.0, "d√d": 1.5, "d²": 2.0, "1/d²": -2.0}
+    sizes = {name: d_model**power for name, power in powers.items()}
+    deviations = {
+        "Xavier": (2 / (MANY + d_model)) ** 0.5,
+        "0.02": 0.02,
+        "±0.1": 0.1 / 3**0.5,
+        "He": (2 / d_model) ** 0.5,
+    }
+    for name, deviation in deviations.items():
+        sizes |= {name: deviation, f"√d · {name}": d_model**0.5 * deviation}
+    return sizes
 
 
 @token_embedding.misconception
@@ -148,8 +170,9 @@ class OnlyLooksUp(nn.Module):
 
 @token_embedding.misconception
 class UsesXavier(nn.Module):
-    """You start the table as one starts a Linear (Xavier): then its numbers shrink with the size of the vocabulary.
-    Their variance is 1/d_model.
+    """You start the table as one starts a Linear (Xavier). Its numbers should have the variance 1/d_model.
+
+    So they shrink with the size of the vocabulary.
     """
 
     def __init__(self, vocab_size, d_model, pad_id=0):
@@ -167,7 +190,10 @@ class UsesXavier(nn.Module):
 
 @token_embedding.misconception
 class ForgetsTheScale(nn.Module):
-    """The row is returned as it is. It is multiplied by √d_model, so that it is not drowned by the position vectors."""
+    """The row is returned as it is. It is multiplied by √d_model.
+
+    So the position vectors drown it.
+    """
 
     def __init__(self, vocab_size, d_model, pad_id=0):
         super().__init__()
@@ -271,8 +297,9 @@ class AddsPositionsToo(nn.Module):
 
 @token_embedding.misconception
 class ScalesByTheLength(nn.Module):
-    """Your factor is the root of the length of the sentence: the same word would get another vector in a longer
-    sentence. It is √d_model.
+    """Your factor is the root of the length of the sentence. It is √d_model.
+
+    So the same word gets another vector in a longer sentence.
     """
 
     def __init__(self, vocab_size, d_model, pad_id=0):
@@ -290,8 +317,10 @@ class ScalesByTheLength(nn.Module):
 
 @token_embedding.misconception
 class LeavesTheTableAtOne(nn.Module):
-    """nn.Embedding starts with numbers of variance 1. Multiplied by √d_model they are far too large: the table should
-    start with variance 1/d_model.
+    """Your table starts with numbers of variance 1, as nn.Embedding makes them. It should start with variance
+    1/d_model.
+
+    Multiplied by √d_model they are far too large.
     """
 
     def __init__(self, vocab_size, d_model, pad_id=0):
@@ -326,8 +355,9 @@ class TakesTheVarianceForTheDeviation(nn.Module):
 
 @token_embedding.misconception
 class StartsAtTheScaleItself(nn.Module):
-    """You start the table with standard deviation √d_model. It is the other way round: small rows, 1/√d_model, and the
-    factor in forward makes them 1.
+    """You start the table with standard deviation √d_model. It is the other way round: 1/√d_model.
+
+    The factor in forward then brings the entries to 1.
     """
 
     def __init__(self, vocab_size, d_model, pad_id=0):
@@ -345,8 +375,8 @@ class StartsAtTheScaleItself(nn.Module):
 
 @token_embedding.misconception
 class OverwritesThePaddingRow(nn.Module):
-    """nn.Embedding zeroes the padding row when it is made, and then your own initialisation overwrites it with random
-    numbers. Zero it afterwards.
+    """The row of padding is not zero at the start. nn.Embedding zeroes it when it is made, and numbers that are filled
+    in afterwards overwrite that.
     """
 
     def __init__(self, vocab_size, d_model, pad_id=0):
@@ -362,8 +392,9 @@ class OverwritesThePaddingRow(nn.Module):
 
 @token_embedding.misconception
 class LetsPaddingLearn(nn.Module):
-    """The padding row is zero at the start, but nothing protects it: it gets gradients and will be a word like any
-    other. nn.Embedding has an argument for this.
+    """The padding row is zero at the start, but nothing protects it. nn.Embedding has an argument for this.
+
+    So it gets gradients and will be a word like any other.
     """
 
     def __init__(self, vocab_size, d_model, pad_id=0):
@@ -485,7 +516,10 @@ class NormalisesTheVectors(nn.Module):
 
 @token_embedding.misconception
 class CutsOffTheTable(nn.Module):
-    """The vectors are right, but no gradient reaches the table: something detaches it."""
+    """Something detaches your vectors.
+
+    They are right, but no gradient reaches the table.
+    """
 
     def __init__(self, vocab_size, d_model, pad_id=0):
         super().__init__()
@@ -498,6 +532,157 @@ class CutsOffTheTable(nn.Module):
     def forward(self, ids):
         rows = look_up(self.table, ids)
         return rows.detach() * self.scale
+
+
+@token_embedding.misconception
+class StartsWithDModel(nn.Module):
+    """You start the table with standard deviation d_model. It is 1/√d_model.
+
+    Multiplied by √d_model the entries are far too large.
+    """
+
+    def __init__(self, vocab_size, d_model, pad_id=0):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, d_model, padding_idx=pad_id)
+        self.scale = math.sqrt(d_model)
+        nn.init.normal_(self.table.weight, mean=0.0, std=d_model)
+        with torch.no_grad():
+            self.table.weight[pad_id] = 0.0
+
+    def forward(self, ids):
+        rows = look_up(self.table, ids)
+        return rows * self.scale
+
+
+@token_embedding.misconception
+class StartsAsGptDoes(nn.Module):
+    """You start the table with standard deviation 0.02, as GPT and BERT do. Here it is 1/√d_model.
+
+    So the position vectors drown the words.
+    """
+
+    def __init__(self, vocab_size, d_model, pad_id=0):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, d_model, padding_idx=pad_id)
+        self.scale = math.sqrt(d_model)
+        nn.init.normal_(self.table.weight, mean=0.0, std=0.02)
+        with torch.no_grad():
+            self.table.weight[pad_id] = 0.0
+
+    def forward(self, ids):
+        rows = look_up(self.table, ids)
+        return rows * self.scale
+
+
+@token_embedding.misconception
+class StartsInASmallRange(nn.Module):
+    """You start the table with numbers between -0.1 and 0.1. They should be normally distributed with variance
+    1/d_model.
+
+    So the position vectors drown the words.
+    """
+
+    def __init__(self, vocab_size, d_model, pad_id=0):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, d_model, padding_idx=pad_id)
+        self.scale = math.sqrt(d_model)
+        nn.init.uniform_(self.table.weight, -0.1, 0.1)
+        with torch.no_grad():
+            self.table.weight[pad_id] = 0.0
+
+    def forward(self, ids):
+        rows = look_up(self.table, ids)
+        return rows * self.scale
+
+
+@token_embedding.misconception
+class StartsAtZero(nn.Module):
+    """Your table starts with zeros. Its numbers should be normally distributed with variance 1/d_model.
+
+    So all words start alike.
+    """
+
+    def __init__(self, vocab_size, d_model, pad_id=0):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, d_model, padding_idx=pad_id)
+        self.scale = math.sqrt(d_model)
+        nn.init.zeros_(self.table.weight)
+        with torch.no_grad():
+            self.table.weight[pad_id] = 0.0
+
+    def forward(self, ids):
+        rows = look_up(self.table, ids)
+        return rows * self.scale
+
+
+@token_embedding.misconception
+class ZeroesRowZero(nn.Module):
+    """You set row 0 to zero, whatever pad_id says."""
+
+    def __init__(self, vocab_size, d_model, pad_id=0):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, d_model, padding_idx=pad_id)
+        self.scale = math.sqrt(d_model)
+        nn.init.normal_(self.table.weight, mean=0.0, std=d_model ** (-0.5))
+        with torch.no_grad():
+            self.table.weight[0] = 0.0
+
+    def forward(self, ids):
+        rows = look_up(self.table, ids)
+        return rows * self.scale
+
+
+@token_embedding.misconception
+class DropsEntries(nn.Module):
+    """You drop entries of the vectors in training. This exercise has no dropout: that comes after the positions are
+    added.
+    """
+
+    def __init__(self, vocab_size, d_model, pad_id=0):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, d_model, padding_idx=pad_id)
+        self.scale = math.sqrt(d_model)
+        nn.init.normal_(self.table.weight, mean=0.0, std=d_model ** (-0.5))
+        with torch.no_grad():
+            self.table.weight[pad_id] = 0.0
+
+    def forward(self, ids):
+        rows = look_up(self.table, ids)
+        return nn.functional.dropout(rows * self.scale, 0.1, self.training)
+
+
+@token_embedding.misconception
+class AddsTheScale(nn.Module):
+    """You add √d_model to the rows. They are multiplied by it."""
+
+    def __init__(self, vocab_size, d_model, pad_id=0):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, d_model, padding_idx=pad_id)
+        self.scale = math.sqrt(d_model)
+        nn.init.normal_(self.table.weight, mean=0.0, std=d_model ** (-0.5))
+        with torch.no_grad():
+            self.table.weight[pad_id] = 0.0
+
+    def forward(self, ids):
+        rows = look_up(self.table, ids)
+        return rows + self.scale
+
+
+@token_embedding.misconception
+class ScalesByHalf(nn.Module):
+    """You multiply by d_model / 2. Powers bind tighter than /, so d_model ** 1/2 is not the root."""
+
+    def __init__(self, vocab_size, d_model, pad_id=0):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, d_model, padding_idx=pad_id)
+        self.scale = d_model / 2
+        nn.init.normal_(self.table.weight, mean=0.0, std=d_model ** (-0.5))
+        with torch.no_grad():
+            self.table.weight[pad_id] = 0.0
+
+    def forward(self, ids):
+        rows = look_up(self.table, ids)
+        return rows * self.scale
 
 
 @token_embedding.alternative
@@ -524,6 +709,20 @@ class OneHotTimesMatrix(nn.Module):
     def forward(self, ids):
         one_hot = F.one_hot(ids, len(self.real)).to(self.matrix.weight.dtype) * self.real
         return self.matrix(one_hot) * math.sqrt(self.matrix.out_features)
+
+
+@token_embedding.alternative
+class OneHotTimesTheTable(nn.Module):
+    def __init__(self, vocab_size, d_model, pad_id=0):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, d_model, padding_idx=pad_id)
+        self.table.weight.data.normal_(std=d_model**-0.5)
+        self.pad_id = pad_id
+
+    def forward(self, ids):
+        one_hot = F.one_hot(ids, self.table.num_embeddings).float()
+        one_hot[..., self.pad_id] = 0
+        return one_hot @ self.table.weight * self.table.embedding_dim**0.5
 
 
 @token_embedding.alternative
