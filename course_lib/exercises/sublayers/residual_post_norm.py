@@ -236,6 +236,25 @@ def cuts_the_sublayer(x, sublayer, norm):
     return norm(x + update.detach())
 
 
+@residual_post_norm.misconception
+def cuts_off_every_gradient(x, sublayer, norm):
+    """The result is detached (.detach(), .data, no_grad, a new tensor).
+
+    The numbers are right, but no gradient comes back through it.
+    """
+    update = sublayer(x)
+    check_shape_is_kept(x, update)
+    return norm(x + update).detach()
+
+
+@residual_post_norm.misconception
+def adds_the_update_twice(x, sublayer, norm):
+    """You add the update twice. x and the update are added once each."""
+    update = sublayer(x)
+    check_shape_is_kept(x, update)
+    return norm(x + update + update)
+
+
 @residual_post_norm.alternative
 def in_one_line(x, sublayer, norm):
     return norm(x + sublayer(x))

@@ -260,6 +260,25 @@ def detaches_the_update(x, sublayer, norm):
     return x + update.detach()
 
 
+@residual_pre_norm.misconception
+def cuts_off_every_gradient(x, sublayer, norm):
+    """The result is detached (.detach(), .data, no_grad, a new tensor).
+
+    The numbers are right, but no gradient comes back through it.
+    """
+    update = sublayer(norm(x))
+    check_shape_is_kept(x, update)
+    return (x + update).detach()
+
+
+@residual_pre_norm.misconception
+def adds_the_update_twice(x, sublayer, norm):
+    """You add the update twice. x and the update are added once each."""
+    update = sublayer(norm(x))
+    check_shape_is_kept(x, update)
+    return x + update + update
+
+
 @residual_pre_norm.alternative
 def pre_in_one_line(x, sublayer, norm):
     return x + sublayer(norm(x))
