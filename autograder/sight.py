@@ -111,11 +111,11 @@ def matching(folders: Sequence[Path], patterns: Sequence[str]) -> Iterator[Path]
 
 def readable_inside(warm: Warm) -> list[str]:
     """The witnesses that a runner can read."""
-    from autograder.runners import ENDS_AT_ONCE, Runner
+    from autograder.runners import HANGS_SECONDS, Runner
 
     runner = Runner(warm, walls.Limits())
     try:
-        reply = runner.request(ENDS_AT_ONCE, "try_to_read", paths=[str(path) for path in witnesses(warm.folders)])
+        reply = runner.request(HANGS_SECONDS, "try_to_read", paths=[str(path) for path in witnesses(warm.folders)])
         return list(reply["readable"])
     finally:
         runner.bury()
