@@ -9,11 +9,7 @@ import torch
 
 from course_lib import decoding
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import (
-    expect_close,
-    expect_equal,
-    expect_floats,
-)
+from course_lib.checking.expect import expect_agreement, expect_close, expect_equal, expect_floats
 
 forgetting = Exercise(
     decoding.rnn_influence,
@@ -52,7 +48,8 @@ def influence_last(subject, case):
 @forgetting.property("one step further back, the influence is a times as large", points=1)
 def influence_ratio(subject, case):
     got = influence(subject, case).double()
-    expect_close(got[:-1], case["a"] * got[1:], "your influence of each input but the last")
+    claim = f"Your influence of an input is not a = {case['a']:g} times that of the next one."
+    expect_agreement(got[:-1], case["a"] * got[1:], claim)
 
 
 @forgetting.property("all of them are a^(n - t) · b", points=1)

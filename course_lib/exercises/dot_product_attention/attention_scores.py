@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from course_lib import dot_product_attention as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect, expect_close, expect_floats
+from course_lib.checking.expect import expect, expect_agreement, expect_close, expect_floats
 from course_lib.checking.inputs import normal
 
 attention_scores = Exercise(
@@ -43,8 +43,12 @@ def scores_shape(subject, case):
 def scores_are_linear(subject, case):
     q, k = case.values()
     once = scores_of(subject, q, k)
-    expect_close(scores_of(subject, 2 * q, k), 2 * once, "with 2 · q, the matrix of scores")
-    expect_close(scores_of(subject, q, 2 * k), 2 * once, "with 2 · k, the matrix of scores")
+    expect_agreement(
+        scores_of(subject, 2 * q, k), 2 * once, "Your scores for 2 · q and k are not twice those for q and k."
+    )
+    expect_agreement(
+        scores_of(subject, q, 2 * k), 2 * once, "Your scores for q and 2 · k are not twice those for q and k."
+    )
 
 
 @attention_scores.property("apart from a common factor, score [i, j] is the dot product of query i and key j", points=1)
@@ -53,7 +57,8 @@ def scores_are_proportional_to_products(subject, case):
     got, products = scores_of(subject, q, k), q @ k.mT
     factor = float((got.double() * products).sum() / (products * products).sum())
     expect(factor > 0, "The scores should grow with the dot products q · k, but they do not.")
-    expect_close(got, factor * products, f"compared with {factor:.4g} · q kᵀ, the matrix of scores")
+    claim = f"Your scores are no multiple of q kᵀ. The nearest is {factor:.4g} · q kᵀ, and it differs from them."
+    expect_agreement(got, factor * products, claim)
 
 
 @attention_scores.property("the common factor is 1 / √d_k", points=2)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from course_lib import dot_product_attention as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect_close
+from course_lib.checking.expect import expect_agreement, expect_close
 from course_lib.checking.inputs import normal
 from course_lib.exercises.dot_product_attention.shared import attended
 
@@ -41,7 +41,7 @@ def batched_shape(subject, case):
 def batched_sequences_are_apart(subject, case):
     together = attended(subject, case["x"])
     alone = torch.cat([attended(subject, sequence[None]) for sequence in case["x"]])
-    expect_close(together, alone, "the batch, compared with what its sequences give one by one,")
+    expect_agreement(together, alone, "A sequence in the batch gets another result than the same sequence alone.")
 
 
 @batched_self_attention.property("equal vectors stay as they are", points=1)
@@ -53,7 +53,8 @@ def batched_equal_vectors(subject, case):
 @batched_self_attention.property("tokens in another order give the same outputs in that order", points=1)
 def batched_is_equivariant(subject, case):
     x = case["x"]
-    expect_close(attended(subject, x.flip(1)), attended(subject, x).flip(1), "with x in reverse order, the result")
+    claim = "Your result for x in reverse order is not your result for x, reversed."
+    expect_agreement(attended(subject, x.flip(1)), attended(subject, x).flip(1), claim)
 
 
 @batched_self_attention.property("every sequence gets what self_attention gives it", points=1)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from course_lib import dot_product_attention as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect_close
+from course_lib.checking.expect import expect_agreement, expect_close
 from course_lib.checking.inputs import normal
 from course_lib.exercises.dot_product_attention.shared import attended, shown
 
@@ -46,7 +46,8 @@ def self_attention_of_equal_vectors(subject, case):
 @self_attention.property("tokens in another order give the same outputs in that order", points=1)
 def self_attention_is_equivariant(subject, case):
     x = case["x"]
-    expect_close(attended(subject, x.flip(0)), attended(subject, x).flip(0), "with x in reverse order, the result")
+    claim = "Your result for x in reverse order is not your result for x, reversed."
+    expect_agreement(attended(subject, x.flip(0)), attended(subject, x).flip(0), claim)
 
 
 @self_attention.property("row i is the sum of all x_j, weighted by the softmax of x_i · x_j", points=2)

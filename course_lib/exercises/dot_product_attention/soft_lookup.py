@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from course_lib import dot_product_attention as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect_close, expect_floats
+from course_lib.checking.expect import expect_agreement, expect_close, expect_floats
 from course_lib.checking.inputs import normal
 from course_lib.exercises.dot_product_attention.shared import shown
 
@@ -60,7 +60,7 @@ def lookup_in_another_order(subject, case):
     query, keys, values = case.values()
     before = looked_up(subject, query, keys, values)
     after = looked_up(subject, query, keys.flip(0), values.flip(0))
-    expect_close(after, before, "with keys and values both in reverse order, the result")
+    expect_agreement(after, before, "With keys and values both in reverse order your result is not the same as before.")
 
 
 @soft_lookup.property("a query ten times as long finds the value of the best key", points=1)

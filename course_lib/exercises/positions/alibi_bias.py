@@ -8,7 +8,7 @@ import torch
 
 from course_lib import positions as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import as_shape, expect, expect_close, expect_floats
+from course_lib.checking.expect import as_shape, expect, expect_agreement, expect_close, expect_floats
 
 alibi_bias = Exercise(
     reference.alibi_bias,
@@ -74,7 +74,8 @@ def alibi_is_linear(subject, case):
     positions = torch.arange(case["n"], dtype=torch.float64)
     distance = (positions[:, None] - positions).tril()
     step = -penalty[:, 1, 0]
-    expect_close(penalty, -step[:, None, None] * distance, "the bias, compared with distance × the cost of one step,")
+    claim = "Your bias is not distance × the cost of your first step."
+    expect_agreement(penalty, -step[:, None, None] * distance, claim)
 
 
 @alibi_bias.property("2, 4, 8, … heads: the slopes are 2^(-8h/H)", points=1)

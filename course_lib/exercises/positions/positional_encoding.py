@@ -10,7 +10,7 @@ from torch import nn
 
 from course_lib import positions as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect, expect_close, expect_floats, is_close
+from course_lib.checking.expect import expect, expect_agreement, expect_close, expect_floats, is_close
 from course_lib.checking.inputs import normal
 from course_lib.exercises.positions.shared import for_an_even_width
 from course_lib.positions import sinusoidal_encoding
@@ -61,7 +61,8 @@ def module_is_alike_for_all(subject, case):
     x = case["x"]
     built = module_of(subject, case)
     added = expect_floats(built(x), tuple(x.shape)) - x
-    expect_close(added, added[:1].expand_as(added), "what was added to each sentence, compared with the first,")
+    claim = "You add something else to one sentence than to the first."
+    expect_agreement(added, added[:1].expand_as(added), claim)
 
 
 @positional_encoding.property("x plus the first rows of the sinusoidal table", points=2)

@@ -43,6 +43,18 @@ def expect_rate(got, want: float, what: str) -> None:
         )
 
 
+def expect_ratio(subject, d_model: int, warmup: int, early: int, late: int, ratio: float) -> None:
+    """The rate at the late step is `ratio` times that at the early one; both are the student's."""
+    before, after = (
+        expect_number(subject(step, d_model, warmup), f"the rate at step {step}") for step in (early, late)
+    )
+    expect(
+        is_close(torch.tensor(after), torch.tensor(ratio * before), rtol=1e-4, atol=0.0),
+        f"With d_model = {d_model}, warmup = {warmup} the rate at step {late} is {ratio:.4g} times that at step "
+        f"{early}. Yours is {before:.6g} at step {early} and {after:.6g} at step {late}.",
+    )
+
+
 @warmup_rate.property("the rate is a positive number", points=1)
 def rate_is_positive(subject, case):
     got = expect_number(subject(*case.values()), "the rate")
@@ -52,19 +64,15 @@ def rate_is_positive(subject, case):
 @warmup_rate.property("during the warm-up it rises in a straight line from 0", points=1)
 def rate_rises(subject, case):
     _, d_model, warmup = case.values()
-    first = expect_number(subject(1, d_model, warmup), "the rate at step 1")
     for step in (2, warmup - 1, warmup):
-        what = f"the rate at step {step} of a warm-up of {warmup} steps ({step} times that of step 1)"
-        expect_rate(subject(step, d_model, warmup), step * first, what)
+        expect_ratio(subject, d_model, warmup, 1, step, step)
 
 
 @warmup_rate.property("after the warm-up it falls as one over the root of the step", points=1)
 def rate_falls(subject, case):
     _, d_model, warmup = case.values()
-    top = expect_number(subject(warmup, d_model, warmup), "the rate at the end of the warm-up")
     for factor in (4, 9):
-        what = f"the rate at step {factor} · {warmup} ({factor**0.5:g} times smaller than at the end of the warm-up)"
-        expect_rate(subject(factor * warmup, d_model, warmup), top / factor**0.5, what)
+        expect_ratio(subject, d_model, warmup, warmup, factor * warmup, factor**-0.5)
 
 
 @warmup_rate.property("its top is 1 / √(d_model · warmup), at step = warmup", points=1)
