@@ -113,6 +113,7 @@ def copy_batches(
 # --- the translator -------------------------------------------------------------------------------------
 
 WEIGHTS = Path(__file__).with_name("translator.pt")
+LONGEST_ANSWER = 40  # more than any right answer; a model that does not find an end is stopped here
 
 
 def new_translator() -> Transformer:
@@ -146,7 +147,7 @@ def translate(model: Transformer, sentences: Sequence[str]) -> list[str]:
     """Greedy translations of English sentences."""
     words = [sentence.lower().removesuffix(".").split() for sentence in sentences]
     source, _ = pad_batch([english_vocabulary().encode(sentence) for sentence in words], PAD)
-    results = generate(model, source, BOS, EOS, max_len=MAX_WORDS + 1)
+    results = generate(model, source, BOS, EOS, max_len=LONGEST_ANSWER)
     return [spell(french_vocabulary().decode(ids)) for ids in results]
 
 

@@ -512,11 +512,9 @@ plt.show()
 
 # %% [markdown]
 # Label smoothing made the calibration *worse*: the model is right far more often than it believes. That is no wonder,
-# since it was told to stay below certainty. It is right about as often as the other one. We also measured it on a
-# translator like the one below: the calibration error was 0.027 without and 0.148 with smoothing, and of 100 sentences
-# 2 to 4 fewer were exactly right. Where models are overconfident (large ones, trained for long on noisy data) smoothing
-# has been found to help. At our scale it does not, and we train without it. What one reads about a method is worth
-# measuring.
+# since it was told to stay below certainty. It is right about as often as the other one. Where models are overconfident
+# (large ones, trained for long on noisy data) smoothing has been found to help. At our scale it does not, and we train
+# without it. What one reads about a method is worth measuring.
 
 # %% [markdown]
 # ## The learning rate
@@ -1014,9 +1012,10 @@ for name, pairs in (("new sentences:          ", test), ("unseen adjective + nou
 
 # %%
 sentences = [
-    "the small black cat watches our old trees",
-    "this happy woman does not love a dangerous horse",
-    "the beautiful white stars follow my new boat in the quiet river",
+    "the small black cat sees our old trees",
+    "this happy woman does not follow a dangerous horse",
+    "our kind engineers repair the beautiful white boat on a quiet island",
+    "the cat is not on the mat",
 ]
 for sentence, result in zip(sentences, translation.translate(model, sentences)):
     print(f"{sentence}\n    → {result}")
