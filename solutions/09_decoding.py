@@ -119,8 +119,8 @@ plt.show()
 # - English says *black cat*, French *chat noir*. The model chose *petit* and *chat* before it came to *noir*: it is
 #   free to write in another order than it reads.
 # - The sentence ends with a token of its own, `<eos>`. The loop above stops there, because we told it to.
-# - This model is very sure of itself: each time the second choice is more than a thousand times less likely than the
-#   first. Most of this notebook is about what to do when a model is not sure.
+# - This model is very sure of itself: each time the second choice is hundreds or thousands of times less likely than
+#   the first. Most of this notebook is about what to do when a model is not sure.
 #
 # What if nobody stops it?
 
@@ -474,7 +474,7 @@ ax.set(
 plt.show()
 
 # %% [markdown]
-# A gain each time, and a small one: of 120 sentences one is 0.8 points, so it is one to three sentences. Many more
+# A gain each time, and a small one: of 120 sentences one is 0.8 points, so it is five to seven sentences. Many more
 # translations differ than become right. The price is a model that works on four
 # prefixes instead of one. Vaswani et al. (2017) used a beam of 4 with α = 0.6 (in a slightly different formula). It is
 # worth knowing, and no cure: measure on your own model before you believe in it.
@@ -1135,8 +1135,8 @@ ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 plt.show()
 
 # %% [markdown]
-# Where sentences are nearly right, BLEU is forgiving and exact match is not. In the last row BLEU says "more than
-# half", and yet three of four sentences have a mistake.
+# Where sentences are nearly right, BLEU is forgiving and exact match is not. In the last row BLEU says "three
+# quarters", and yet more than half of the sentences have a mistake.
 #
 # Neither measure knows what a sentence *means*. Take all right translations that say *ne … pas*, and forget just that:
 
@@ -1148,8 +1148,8 @@ print("forgotten:", spell(turned[0]))
 print(f"{len(turned)} sentences: exact {exact_match(turned, negated):.0%}, BLEU {reference.bleu(turned, negated):.1f}")
 
 # %% [markdown]
-# Every one of them now says the opposite, and BLEU still gives half of its points for the words that are left. A right
-# paraphrase, on the other hand, scores low, since its words are others. Report what you measured, and on what.
+# Every one of them now says the opposite, and BLEU still gives nearly half of its points for the words that are left. A
+# right paraphrase, on the other hand, scores low, since its words are others. Report what you measured, and on what.
 #
 #
 # **In your own words** (2 points, marked by hand). A friend says: "My chat model uses beam search with a beam of 50,
