@@ -296,10 +296,38 @@ def test_window_through_triangles():
 
 def test_a_wrong_mask_is_named_in_any_shape_that_broadcasts():
     def answer(key_lengths, query_len, key_len):
-        return ~masks.padding_mask(key_lengths, key_len)[:, None, None, :]
+        return ~masks.padding_mask(key_lengths, key_len)[:, None, :]
 
     assert mistake("cross_mask", answer) == "true_on_the_source_padding"
     assert mistake("decoder_mask", lambda lengths, n: torch.ones(n, n).tril()) == "forgets_the_padding"
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("padding_mask", lambda lengths, n: masks.padding_mask(lengths, n)[:, None, None]),
+        ("causal_mask", lambda n: masks.causal_mask(n)[None, None]),
+        ("decoder_mask", lambda lengths, n: masks.decoder_mask(lengths, n).unsqueeze(1)),
+        ("cross_mask", lambda lengths, m, n: masks.padding_mask(lengths, n)[:, None, None, :].float()),
+        ("window_mask", lambda n, radius: masks.window_mask(n, radius).unsqueeze(0)),
+    ],
+)
+def test_a_mask_with_an_axis_too_many_would_be_refused_by_attention(name, answer):
+    report = check(name, answer)
+    assert report.points == 0 and "more axes than" in " ".join(str(report).split())
+    assert report.misconception in ("has_an_axis_too_many", "an_axis_for_the_heads")
+
+
+@pytest.mark.parametrize("name", ["padding_mask", "causal_mask", "decoder_mask", "cross_mask", "window_mask"])
+@pytest.mark.parametrize("value", [torch.zeros_like, torch.ones_like])
+def test_a_mask_that_is_the_same_everywhere_earns_its_shape_alone(name, value):
+    reference = getattr(masks, name)
+    assert check(name, lambda *args: value(reference(*args))).points == 1
+
+
+def test_a_failing_mask_shows_a_picture():
+    report = check("window_mask", lambda n, radius: torch.eye(n).bool())
+    assert report.points == 1 and "yours − expected" in report.as_html()
 
 
 def test_an_error_message_alone_accuses_nobody_of_two_mistakes():
