@@ -77,7 +77,7 @@ def hides_the_diagonal(n):
 def peeks_one_ahead(n):
     """Your triangle reaches one diagonal too far.
 
-    So each position sees one step into its future."""
+    So each position sees one step into the future."""
     everything = torch.ones(n, n, dtype=torch.bool)
     return torch.tril(everything, diagonal=1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from course_lib import masks
@@ -128,7 +130,7 @@ def true_on_the_source_padding(key_lengths, query_len, key_len):
 
 @cross_mask.misconception
 def nothing_hidden_in_the_source(key_lengths, query_len, key_len):
-    """You hide nothing, not even the padding: the lengths are not used."""
+    """You do not use the lengths: the padding is visible."""
     real = torch.ones(len(key_lengths), key_len, dtype=torch.bool)
     real_keys = real[:, None, :]
     return real_keys.expand(-1, query_len, -1)
@@ -171,6 +173,22 @@ def padding_on_the_left_of_the_source(key_lengths, query_len, key_len):
     real = torch.arange(key_len, device=key_lengths.device) >= key_len - key_lengths[:, None]
     real_keys = real[:, None, :]
     return real_keys.expand(-1, query_len, -1)
+
+
+@cross_mask.misconception
+def one_length_for_all_sources(key_lengths, query_len, key_len):
+    """You use the length of the longest source for all of them. Each source has its own."""
+    real = (torch.arange(key_len, device=key_lengths.device) < key_lengths.max()).expand(len(key_lengths), key_len)
+    real_keys = real[:, None, :]
+    return real_keys.expand(-1, query_len, -1)
+
+
+@cross_mask.misconception
+def is_additive(key_lengths, query_len, key_len):
+    """You return an additive mask (0 and -inf), meant to be added to the scores. Here a boolean one is wanted."""
+    real = masks.padding_mask(key_lengths, key_len)
+    real_keys = real[:, None, :]
+    return torch.zeros(len(key_lengths), query_len, key_len).masked_fill(~real_keys, -math.inf)
 
 
 @cross_mask.misconception

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from course_lib import masks
@@ -235,6 +237,34 @@ def one_length_for_the_batch(lengths, n):
     real_keys = real[:, None, :]
     past = masks.causal_mask(n).to(lengths.device)
     return real_keys & past
+
+
+@decoder_mask.misconception
+def inverts_both(lengths, n):
+    """You invert both masks and keep the places where both are True then: padded keys in the future."""
+    real = ~masks.padding_mask(lengths, n)
+    real_keys = real[:, None, :]
+    past = ~masks.causal_mask(n).to(lengths.device)
+    return real_keys & past
+
+
+@decoder_mask.misconception
+def adds_the_two(lengths, n):
+    """You add the two masks as numbers. Where both allow a key that is 2, and where one does it is 1; both have to
+    allow it."""
+    real = masks.padding_mask(lengths, n)
+    real_keys = real[:, None, :].int()
+    past = masks.causal_mask(n).to(lengths.device).int()
+    return real_keys + past
+
+
+@decoder_mask.misconception
+def is_additive(lengths, n):
+    """You return an additive mask (0 and -inf), meant to be added to the scores. Here a boolean one is wanted."""
+    real = masks.padding_mask(lengths, n)
+    real_keys = real[:, None, :]
+    past = masks.causal_mask(n).to(lengths.device)
+    return torch.zeros(len(lengths), n, n).masked_fill(~(real_keys & past), -math.inf)
 
 
 @decoder_mask.misconception

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from course_lib import masks
@@ -195,6 +197,14 @@ def has_an_axis_too_many(lengths, max_len):
     require_lengths(lengths, max_len)
     positions = torch.arange(max_len, device=lengths.device)
     return (positions < lengths[:, None])[:, None, :]
+
+
+@padding_mask.misconception
+def is_additive(lengths, max_len):
+    """You return an additive mask (0 and -inf), meant to be added to the scores. Here a boolean one is wanted."""
+    require_lengths(lengths, max_len)
+    positions = torch.arange(max_len, device=lengths.device)
+    return torch.zeros(len(lengths), max_len).masked_fill(positions >= lengths[:, None], -math.inf)
 
 
 @padding_mask.misconception

@@ -203,6 +203,21 @@ def forgets_the_radius(n, radius):
 
 
 @window_mask.misconception
+def sees_only_itself(n, radius):
+    """You allow each position itself alone. The `radius` positions on both sides belong to its window too."""
+    return torch.eye(n, dtype=torch.bool)
+
+
+@window_mask.misconception
+def radius_counted_twice(n, radius):
+    """You double the radius. It is the reach to each side already."""
+    positions = torch.arange(n)
+    steps = positions[:, None] - positions
+    distance = steps.abs()
+    return distance <= 2 * radius
+
+
+@window_mask.misconception
 def everything_within(n, radius):
     """You hide nothing: every position sees the whole sequence."""
     return torch.ones(n, n, dtype=torch.bool)
