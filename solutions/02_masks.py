@@ -202,8 +202,8 @@ for name, weights in variants.items():
 #
 # Three things to get right: hidden keys have weight 0 and the others sum to 1; a row without any allowed key is all
 # 0; and the gradient is finite even if such a row exists. For the last one, make new tensors instead of writing into
-# old ones: autograd still needs the old values. Scores may be large (1000), so do not call `exp` yourself without
-# care.
+# old ones: autograd still needs the old values. Scores may be large, between -1000 and 1000, so do not call `exp`
+# yourself without care.
 
 
 # %% exercise masked_softmax

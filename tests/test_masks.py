@@ -272,6 +272,51 @@ def test_softmax_with_bert_s_constant_leaves_an_empty_row_uniform():
     assert mistake("masked_softmax", answer) == "empty_rows_are_shared_out"
 
 
+@pytest.mark.parametrize(
+    ("answer", "name"),
+    [
+        (lambda scores, mask: scores.softmax(-1), "ignores_the_mask"),
+        (lambda scores, mask: (scores * mask).softmax(-1), "hidden_score_is_zero_in_empty_rows_too"),
+        (lambda scores, mask: scores.masked_fill(~mask, 1e-9).softmax(-1), "hidden_score_is_zero_in_empty_rows_too"),
+    ],
+)
+def test_softmax_that_hides_nothing_is_not_told_of_nan(answer, name):
+    report = check("masked_softmax", answer)
+    assert report.misconception == name and "NaN" not in str(report)
+
+
+def test_softmax_that_looks_for_empty_rows_along_axis_1():
+    def answer(scores, mask):
+        weights = scores.masked_fill(~mask, -math.inf).softmax(-1)
+        return weights.masked_fill(~mask.any(dim=1, keepdim=True), 0.0)
+
+    assert mistake("masked_softmax", answer) == "looks_for_empty_rows_along_axis_1"
+
+
+def test_softmax_filled_with_minus_thousand():
+    def answer(scores, mask):
+        return torch.where(mask.any(-1, keepdim=True), scores.masked_fill(~mask, -1000.0).softmax(-1), 0.0)
+
+    assert mistake("masked_softmax", answer) == "hidden_score_is_minus_thousand"
+
+
+@pytest.mark.parametrize("exponentials", [lambda s, m: s.exp() * m, lambda s, m: torch.where(m, s, -math.inf).exp()])
+def test_softmax_without_the_maximum(exponentials):
+    def answer(scores, mask):
+        e = exponentials(scores, mask)
+        return e / e.sum(dim=-1, keepdim=True)
+
+    assert mistake("masked_softmax", answer) == "exponential_overflows"
+
+
+def test_weights_that_ignore_the_scores_earn_their_shape_alone():
+    def answer(scores, mask):
+        allowed = mask.expand(scores.shape).double()
+        return allowed / allowed.sum(dim=-1, keepdim=True).clamp(min=1.0)
+
+    assert check("masked_softmax", answer).points == 1
+
+
 def test_attention_with_the_fused_operator_and_the_wrong_polarity():
     def answer(q, k, v, mask):
         weights = F.scaled_dot_product_attention(q, k, torch.eye(k.shape[-2]).to(q).expand(*k.shape[:-1], -1), ~mask)
