@@ -243,8 +243,9 @@ show_masks({"the mask": mask, "masked_softmax(scores, mask)": reference.masked_s
 # {{exercise masked_attention}}
 #
 # Use your `masked_softmax`, or `reference.masked_softmax` if yours is not finished. The scale is still there,
-# and easily lost on the way. If you are stuck, run `hint("masked_attention")` in a new cell. After a real attempt
-# `solution("masked_attention")` opens too.
+# and easily lost on the way. What you asked of `masked_softmax` holds here too: a query that may look at nothing gets
+# weights and output 0, scores may be as large as 1000, and gradients come through. If you are stuck, run
+# `hint("masked_attention")` in a new cell. After a real attempt `solution("masked_attention")` opens too.
 
 
 # %% exercise masked_attention
@@ -253,7 +254,7 @@ def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Ten
 
     q: (..., query, d_k); k: (..., key, d_k); v: (..., key, d_v)
     mask: boolean, broadcastable to (..., query, key), True where allowed.
-    Returns: output (..., query, d_v), weights (..., query, key).
+    Returns: output (..., query, d_v), weights (..., query, key); both 0 for a query that may look at nothing.
     """
     ### BEGIN SOLUTION
     d_k = q.shape[-1]

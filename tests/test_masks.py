@@ -160,7 +160,7 @@ def test_attention_with_d_k_and_the_mask_inverted():
 
 def test_attention_without_scale_and_with_the_results_swapped():
     def answer(q, k, v, mask):
-        weights = torch.einsum("...id,...jd->...ij", q, k).masked_fill(~mask, -1e9).softmax(-1)
+        weights = torch.einsum("...id,...jd->...ij", q, k).masked_fill(~mask, -1e9).softmax(-1) * mask
         return weights, weights @ v
 
     assert mistake("masked_attention", answer) == "forgets_the_scale + returns_weights_first"
@@ -323,6 +323,32 @@ def test_attention_with_the_fused_operator_and_the_wrong_polarity():
         return weights.nan_to_num() @ v, weights.nan_to_num()
 
     assert mistake("masked_attention", answer) == "inverts_the_mask"
+
+
+@pytest.mark.parametrize(
+    ("weights", "name"),
+    [
+        (lambda s, m: s.masked_fill(~m, -math.inf).softmax(-1), "empty_rows_are_nan"),
+        (lambda s, m: torch.where(m, s, -1e4).softmax(-1), "empty_rows_are_shared_out"),
+        (lambda s, m: s.masked_fill(~m, -math.inf).exp().div(s.exp().mul(m).nansum(-1, True)), "exponential_overflows"),
+        (lambda s, m: s.softmax(-1), "ignores_the_mask"),
+    ],
+)
+def test_attention_knows_the_mistakes_of_the_softmax(weights, name):
+    def answer(q, k, v, mask):
+        found = weights(q @ k.mT / math.sqrt(q.shape[-1]), mask)
+        return found @ v, found
+
+    assert mistake("masked_attention", answer) == name
+
+
+def test_attention_that_ignores_queries_and_keys_earns_its_shapes_alone():
+    def answer(q, k, v, mask):
+        weights = mask / mask.sum(dim=-1, keepdim=True).clamp(min=1)
+        weights = weights.expand(*q.shape[:-1], -1).to(v.dtype)
+        return weights @ v, weights
+
+    assert check("masked_attention", answer).points == 1
 
 
 def test_additive_from_one_minus_the_mask():

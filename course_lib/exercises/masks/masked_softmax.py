@@ -104,7 +104,7 @@ def softmax_gradient(subject, case):
 
 @masked_softmax.misconception
 def empty_rows_are_nan(scores, mask):
-    """You do nothing for a row in which everything is hidden. Such a row has to be 0.
+    """A row in which everything is hidden stays as your softmax leaves it. Such a row has to be 0.
 
     The softmax of -inf alone is 0/0, so it becomes NaN."""
     allowed = allowed_places(mask, scores)
