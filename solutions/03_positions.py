@@ -538,12 +538,13 @@ for name in ("plain", "buffer", "parameter"):
 # {{exercise PositionalEncoding}}
 #
 # Write it properly. For the table use `reference.sinusoidal_encoding`, so that this exercise does not depend on the
-# first one (your own is fine, too). The result must have the dtype of `x`.
+# first one (your own is fine, too). Keep it as a buffer. The result must have the dtype of `x`, be it half precision,
+# and the gradient must pass through to `x`.
 
 
 # %% exercise PositionalEncoding
 class PositionalEncoding(nn.Module):
-    """Adds the sinusoidal table to a batch of sequences. Nothing else: no scaling, nothing to train."""
+    """Adds the sinusoidal table to a batch of sequences. Nothing else: no scaling, no dropout, nothing to train."""
 
     def __init__(self, d_model: int, max_len: int = 5000):
         """Keep the table for max_len positions, (max_len, d_model), as a buffer."""

@@ -213,9 +213,67 @@ def test_module_with_a_forgotten_buffer():
             self.pe = sinusoidal_encoding(max_len, d_model)[None]
 
         def forward(self, x):
-            return x + self.pe[:, : x.shape[1]]
+            return x + self.pe[:, : x.shape[1]].to(x.dtype)
 
     assert named("PositionalEncoding", Answer) == "keeps_a_plain_attribute"
+
+
+def module(forward, table=sinusoidal_encoding):
+    """PositionalEncoding with another forward(self, x), and perhaps another table."""
+
+    class Answer(nn.Module):
+        def __init__(self, d_model, max_len):
+            super().__init__()
+            self.dropout = nn.Dropout(0.3)
+            self.register_buffer("pe", table(max_len, d_model))
+
+    Answer.forward = forward
+    return Answer
+
+
+@pytest.mark.parametrize(
+    ("forward", "name"),
+    [
+        (lambda self, x: self.dropout(x + self.pe[: x.size(1)].to(x.dtype)), "leaves_the_dropout_in"),
+        (lambda self, x: x.data + self.pe[: x.size(1)].to(x.dtype), "cuts_x_off"),
+        (lambda self, x: x + self.pe[: x.size(1)], "forgets_the_dtype"),
+        (lambda self, x: x.to(self.pe.dtype) + self.pe[: x.size(1)], "makes_x_like_the_table"),
+        (lambda self, x: x + self.pe[: x.size(0)].to(x.dtype), "slices_by_the_batch_size"),
+    ],
+)
+def test_module_with_one_mistake(forward, name):
+    assert named("PositionalEncoding", module(forward)) == name
+
+
+def test_module_whose_table_has_its_sizes_in_the_wrong_order():
+    def forward(self, x):
+        return x + self.pe[: x.shape[1]].to(x.dtype)
+
+    swapped = module(forward, lambda max_len, d_model: sinusoidal_encoding(d_model, max_len))
+    report = grade(all_exercises()["PositionalEncoding"], Subject(swapped))
+    assert report.misconception == "swaps_the_sizes_of_the_table"
+    assert "your constructor's arguments or where the table is made" in " ".join(str(report).split())
+
+
+@pytest.mark.parametrize("how", ["computed at each call", "frozen parameter", "frozen embedding"])
+def test_module_without_a_buffer(how):
+    class Answer(nn.Module):
+        def __init__(self, d_model, max_len):
+            super().__init__()
+            table = sinusoidal_encoding(max_len, d_model)
+            self.d_model = d_model
+            if how == "frozen parameter":
+                self.pe = nn.Parameter(table, requires_grad=False)
+            elif how == "frozen embedding":
+                self.pe = nn.Embedding.from_pretrained(table)
+
+        def forward(self, x):
+            if how == "computed at each call":
+                return x + sinusoidal_encoding(x.shape[1], self.d_model).to(x)
+            table = self.pe if how == "frozen parameter" else self.pe.weight
+            return x + table[: x.shape[1]].to(x)
+
+    assert named("PositionalEncoding", Answer) == "has_no_buffer"
 
 
 def test_learned_table_that_is_frozen():

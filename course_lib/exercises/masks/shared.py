@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from course_lib.checking.difference import Difference
-from course_lib.checking.expect import Failure, expect, expect_close, expect_truth_values, is_close
+from course_lib.checking.expect import RTOL, Failure, expect, expect_truth_values, is_close
 
 
 def first_place(found):
@@ -79,4 +79,9 @@ def expect_rows_sum_to_one(weights, mask):
     has_keys = mask.expand(weights.shape).any(dim=-1)
     expect(not (weights[has_keys] < -1e-6).any(), "There is a negative weight.")
     sums = torch.where(has_keys, weights.sum(dim=-1), 1.0)
-    expect_close(sums, torch.ones_like(sums), "the sum of each row that has an allowed key")
+    wrong = ~torch.isclose(sums, torch.ones_like(sums), rtol=RTOL)
+    if wrong.any():
+        row = first_place(wrong)
+        expect(
+            False, f"The weights of row {list(row)} sum to {float(sums[row]):.4g}. A row with an allowed key sums to 1."
+        )
