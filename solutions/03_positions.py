@@ -596,7 +596,7 @@ for sentence in (["dog", "bites", "man"], ["man", "bites", "dog"]):
 #
 # Use `nn.Embedding` or an `nn.Parameter`, as you like. The constructor has the order of `nn.Embedding`: rows first.
 # The check puts its own numbers into the one trainable table of your module, so names and initial values are up to
-# you.
+# you. As before, the module adds and does nothing else: no dropout, and the gradient passes through to `x`.
 
 
 # %% exercise LearnedPositions

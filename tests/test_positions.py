@@ -289,6 +289,28 @@ def test_learned_table_that_is_frozen():
     assert named("LearnedPositions", Answer) == "has_nothing_to_learn"
 
 
+@pytest.mark.parametrize(
+    ("embedding", "forward", "name"),
+    [
+        ({"padding_idx": 0}, lambda self, x: x + self.wpe.weight[: x.size(1)], None),
+        ({"padding_idx": 0}, lambda self, x: x + self.wpe(torch.arange(x.size(1))), "has_a_padding_row"),
+        ({}, lambda self, x: x + self.wpe(torch.arange(x.size(0))), "counts_the_sentences"),
+        ({}, lambda self, x: self.drop(x + self.wpe(torch.arange(x.size(1)))), "leaves_dropout_after_the_sum"),
+        ({}, lambda self, x: x.data + self.wpe(torch.arange(x.size(1))), "cuts_x_off"),
+    ],
+)
+def test_learned_table_with_one_mistake(embedding, forward, name):
+    class Answer(nn.Module):
+        def __init__(self, max_len, d_model):
+            super().__init__()
+            self.wpe = nn.Embedding(max_len, d_model, **embedding)
+            self.drop = nn.Dropout(0.5)
+
+    Answer.forward = forward
+    report = grade(all_exercises()["LearnedPositions"], Subject(Answer))
+    assert report.passed == (name is None) and report.misconception == name
+
+
 def test_rope_of_many_models():
     """rotate_half, as it stands in many repositories: right, but with the other pairing."""
 
@@ -300,6 +322,17 @@ def test_rope_of_many_models():
         return x * angles.cos() + torch.cat([-x2, x1], dim=-1) * angles.sin()
 
     assert named("apply_rope", answer) == "pairs_first_with_second_half"
+
+
+@pytest.mark.parametrize(("name", "most"), [("apply_rope", 1.5), ("shift_matrix", 1.5), ("alibi_bias", 1.25)])
+@pytest.mark.parametrize("kind", ["an argument", "the identity"])
+def test_answers_that_do_nothing_earn_a_quarter_at_most(name, most, kind):
+    def answer(*args):
+        if kind == "an argument":
+            return args[0]
+        return torch.eye(args[-1] if isinstance(args[-1], int) else len(args[-1])).expand(2, -1, -1).squeeze()
+
+    assert grade(all_exercises()[name], Subject(answer)).points <= most
 
 
 def test_alibi_with_signed_distances_the_wrong_way_round():
