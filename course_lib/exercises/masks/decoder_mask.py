@@ -56,16 +56,6 @@ def decoder_last_query(subject, case):
             refuse(message, answer, want)
 
 
-@decoder_mask.property("no query sees its future", points=1)
-def decoder_future(subject, case):
-    answer = decoder_answer(subject, case)
-    future = torch.triu(answer, diagonal=1)
-    if future.any():
-        sample, query, key = first_place(future)
-        message = f"In sentence {sample} query {query} sees key {key}, which lies in its future."
-        refuse(message, answer, masks.decoder_mask(**case))
-
-
 @decoder_mask.property("no query sees a padded key", points=1)
 def decoder_padding(subject, case):
     lengths, n = case.values()
@@ -75,6 +65,16 @@ def decoder_padding(subject, case):
         sample, query, key = first_place(seen)
         real = int(lengths[sample])
         message = f"Sentence {sample} has {real} real tokens, but its query {query} sees key {key}, which is padding."
+        refuse(message, answer, masks.decoder_mask(**case))
+
+
+@decoder_mask.property("no query sees its future", points=1)
+def decoder_future(subject, case):
+    answer = decoder_answer(subject, case)
+    future = torch.triu(answer, diagonal=1)
+    if future.any():
+        sample, query, key = first_place(future)
+        message = f"In sentence {sample} query {query} sees key {key}, which lies in its future."
         refuse(message, answer, masks.decoder_mask(**case))
 
 

@@ -57,6 +57,13 @@ def alibi_shape(subject, case):
     penalty_of(subject, case)
 
 
+@alibi_bias.property("2, 4, 8, … heads: the slopes are 2^(-8h/H)", points=1)
+def alibi_slopes_of_powers_of_two(subject, case):
+    if math.log2(case["num_heads"]).is_integer():
+        slopes = -penalty_wanted(case)[:, 1, 0]
+        expect_close(-penalty_of(subject, case)[:, 1, 0], slopes, "the cost of one step, head by head,")
+
+
 @alibi_bias.property("the further back a key is, the lower its bias", points=1)
 def alibi_decreases(subject, case):
     penalty = penalty_of(subject, case)
@@ -76,13 +83,6 @@ def alibi_is_linear(subject, case):
         head, _ = (int(i) for i in uneven.nonzero()[0])
         costs = [round(cost, 4) for cost in steps[head].flip(0).tolist()]
         expect(False, f"For the last query the steps back cost head {head} {costs}. They should all cost the same.")
-
-
-@alibi_bias.property("2, 4, 8, … heads: the slopes are 2^(-8h/H)", points=1)
-def alibi_slopes_of_powers_of_two(subject, case):
-    if math.log2(case["num_heads"]).is_integer():
-        slopes = -penalty_wanted(case)[:, 1, 0]
-        expect_close(-penalty_of(subject, case)[:, 1, 0], slopes, "the cost of one step, head by head,")
 
 
 @alibi_bias.property("other numbers of heads: the series of p heads, then every second of the series of 2p", points=1)

@@ -148,7 +148,7 @@ def leaves_the_halves_apart(x, positions):
 
 @apply_rope.misconception
 def halves_the_exponent_of_rope(x, positions):
-    """Your exponents are half as large as they should be: i/d where the formula has 2i/d (or i over d/2)."""
+    """Your frequencies are 10000^(-i/d), with i the number of the pair. The exponent is 2i/d (or i over d/2)."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-pairs / d)
@@ -163,7 +163,7 @@ def halves_the_exponent_of_rope(x, positions):
 
 @apply_rope.misconception
 def doubles_the_exponent_of_rope(x, positions):
-    """Your exponents are twice too large: 0, 2, 4, … over d already is 2i/d, and you doubled it again."""
+    """Your frequencies are 10000^(-4i/d), with i the number of the pair. The exponent is 2i/d (or i over d/2)."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-4 * pairs / d)
@@ -344,7 +344,8 @@ def turns_halves_with_interleaved_angles(x, positions):
 
 @apply_rope.misconception
 def turns_only_the_first_pair(x, positions):
-    """You turn the first pair alone; the other features are left as they were."""
+    """Only the first pair is turned; the other features come out as they were, or nearly so. Each pair has a frequency
+    of its own, 10000^(-2i/d)."""
     turned = x.clone()
     cos, sin = positions.to(x.dtype).cos(), positions.to(x.dtype).sin()
     turned[..., 0] = x[..., 0] * cos - x[..., 1] * sin
@@ -487,6 +488,38 @@ def turns_in_place(x, positions):
     x[..., 0::2] = first * cos - second * sin
     x[..., 1::2] = first * sin + second * cos
     return x
+
+
+@apply_rope.misconception
+def has_two_minuses(x, positions):
+    """You give both sines of the rotation a minus. Only the first has one: (a cos - b sin, a sin + b cos).
+
+    So the vectors change their length."""
+    d = x.shape[-1]
+    pairs = torch.arange(0, d // 2, device=x.device)
+    frequencies = 10000.0 ** (-2 * pairs / d)
+    angles = positions[:, None] * frequencies[None, :]
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x[..., 0::2], x[..., 1::2]
+    turned_first = first * cos - second * sin
+    turned_second = second * cos - first * sin
+    turned = torch.stack([turned_first, turned_second], dim=-1)
+    return turned.flatten(start_dim=-2)
+
+
+@apply_rope.misconception
+def swaps_the_features_of_a_pair(x, positions):
+    """You return the two features of each pair in the wrong order. Each keeps its place."""
+    d = x.shape[-1]
+    pairs = torch.arange(0, d // 2, device=x.device)
+    frequencies = 10000.0 ** (-2 * pairs / d)
+    angles = positions[:, None] * frequencies[None, :]
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x[..., 0::2], x[..., 1::2]
+    turned_first = first * cos - second * sin
+    turned_second = first * sin + second * cos
+    turned = torch.stack([turned_second, turned_first], dim=-1)
+    return turned.flatten(start_dim=-2)
 
 
 @apply_rope.alternative

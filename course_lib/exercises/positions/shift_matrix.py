@@ -86,7 +86,8 @@ def shift_values(subject, case):
 
 @shift_matrix.misconception
 def shifts_backwards(k, d_model):
-    """Your matrix turns the wrong way: the minus sign stands at the wrong sine, or the matrix is meant for row vectors.
+    """Your matrix turns the wrong way: the minus stands at the wrong sine, the angle has one too many, or the matrix is
+    meant for row vectors.
 
     So it moves a vector back by k."""
     matrix = torch.zeros(d_model, d_model)
@@ -146,7 +147,7 @@ def pairs_the_two_halves(k, d_model):
 
 @shift_matrix.misconception
 def doubles_the_exponent_of_the_shift(k, d_model):
-    """Your exponents are twice too large: pair i has the frequency 10000^(-2i/d_model), where i counts pairs."""
+    """Your frequencies are 10000^(-4i/d_model), with i the number of the pair. The exponent is 2i/d_model."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2):
         angle = k / 10000 ** (4 * i / d_model)
@@ -160,7 +161,7 @@ def doubles_the_exponent_of_the_shift(k, d_model):
 
 @shift_matrix.misconception
 def halves_the_exponent_of_the_shift(k, d_model):
-    """Your exponents are half as large as they should be: pair i has the frequency 10000^(-2i/d_model)."""
+    """Your frequencies are 10000^(-i/d_model), with i the number of the pair. The exponent is 2i/d_model."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2):
         angle = k / 10000 ** (i / d_model)
@@ -308,7 +309,8 @@ def is_always_the_identity(k, d_model):
 
 @shift_matrix.misconception
 def leaves_the_other_pairs_alone(k, d_model):
-    """You turn the first pair alone. Every pair has a block of its own."""
+    """Only the first pair is turned; the others keep still, or nearly so. Each pair has a frequency of its own,
+    10000^(-2i/d_model)."""
     matrix = torch.eye(d_model)
     for i in range(1):
         angle = k / 10000 ** (2 * i / d_model)
@@ -329,6 +331,22 @@ def counts_the_pairs_from_one(k, d_model):
         s, c = 2 * i, 2 * i + 1
         matrix[s, s] = math.cos(angle)
         matrix[s, c] = math.sin(angle)
+        matrix[c, s] = -math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def has_two_minuses(k, d_model):
+    """You give both sines of a block a minus. In sin(a + b) = sin a cos b + cos a sin b there is none.
+
+    So your blocks are no rotations."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = k / 10000 ** (2 * i / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = -math.sin(angle)
         matrix[c, s] = -math.sin(angle)
         matrix[c, c] = math.cos(angle)
     return matrix

@@ -27,7 +27,7 @@ sinusoidal_encoding = Exercise(
         "a number inside the brackets?",
         "Column c belongs to the pair i = c // 2. So the exponents of columns 0, 1, 2, 3, 4, 5 are 0, 0, 2, 2, 4, 4, "
         "each over d_model.",
-        "A table of all angles has one row a position and one column a frequency: positions[:, None] * frequencies.",
+        "A table of all angles has a row per position and a column per frequency: positions[:, None] * frequencies.",
         "Take the sine of every angle, then overwrite the columns 1::2 with the cosine of the same angles. Slicing the "
         "angles with 1::2 as well makes an odd d_model work by itself.",
     ],
@@ -38,7 +38,7 @@ def encoding_of(subject, case):
     return expect_floats(subject(case["n"], case["d_model"]), (case["n"], case["d_model"]), "the table")
 
 
-@sinusoidal_encoding.property("the table has one row a position and one column a dimension", points=1)
+@sinusoidal_encoding.property("the table has one row per position and one column per dimension", points=1)
 @for_an_even_width
 def encoding_shape(subject, case):
     encoding_of(subject, case)
@@ -115,8 +115,8 @@ def gives_the_cosine_its_own_frequency(n, d_model):
 
 @sinusoidal_encoding.misconception
 def doubles_the_exponent(n, d_model):
-    """Your exponents are twice too large: 4i/d_model where the formula has 2i/d_model. (The even column number already
-    is 2i.)"""
+    """Your frequencies are 10000^(-4i/d_model), with i the number of the pair. The exponent is 2i/d_model: the number
+    of the even column, over d_model."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -129,7 +129,8 @@ def doubles_the_exponent(n, d_model):
 
 @sinusoidal_encoding.misconception
 def halves_the_exponent(n, d_model):
-    """Your exponents are half as large as they should be: i/d_model where the formula has 2i/d_model."""
+    """Your frequencies are 10000^(-i/d_model), with i the number of the pair. The exponent is 2i/d_model: the number of
+    the even column, over d_model."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -521,6 +522,32 @@ def divides_by_ten_thousand_times(n, d_model):
     columns = torch.arange(0, d_model)
     pairs = columns // 2
     frequencies = 2 * pairs / d_model / 10000.0
+    angles = positions[:, None] * frequencies[None, :]
+    table = angles.sin()
+    table[:, 1::2] = angles[:, 1::2].cos()
+    return table
+
+
+@sinusoidal_encoding.misconception
+def does_not_divide_the_exponent(n, d_model):
+    """You do not divide the exponent by d_model: it is 2i where the formula has 2i/d_model."""
+    positions = torch.arange(0, n)
+    columns = torch.arange(0, d_model)
+    pairs = columns // 2
+    frequencies = 10000.0 ** (-2.0 * pairs)
+    angles = positions[:, None] * frequencies[None, :]
+    table = angles.sin()
+    table[:, 1::2] = angles[:, 1::2].cos()
+    return table
+
+
+@sinusoidal_encoding.misconception
+def swaps_the_two_sizes(n, d_model):
+    """n and d_model have changed places: the table has n rows, one per position, and d_model columns."""
+    positions = torch.arange(0, d_model)
+    columns = torch.arange(0, n)
+    pairs = columns // 2
+    frequencies = 10000.0 ** (-2 * pairs / n)
     angles = positions[:, None] * frequencies[None, :]
     table = angles.sin()
     table[:, 1::2] = angles[:, 1::2].cos()
