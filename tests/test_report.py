@@ -158,10 +158,8 @@ def test_misconceptions_are_ranked_and_ready_for_the_lecture(report):
     assert counts == sorted(counts, reverse=True)
     first = report.misconceptions[0]
     assert (first.exercise, first.id, first.title) == ("causal_mask", "hides_the_diagonal", "hides the diagonal")
-    assert (
-        first.sentence == "A position must see itself: your first row can attend to nothing at all. Keep the diagonal."
-    )
-    assert first.properties == ("every position may look at itself",)
+    assert first.sentence.startswith("You leave the diagonal out. A position may see itself.")
+    assert first.properties == ("the first position sees itself alone, the last one sees all",)
     assert first.hints == tuple(all_exercises()["causal_mask"].hints[:2])
     assert ("-", "    return torch.tril(everything, diagonal=-1)") in first.difference
     assert ("+", "    return torch.tril(everything, diagonal=0)") in first.difference
@@ -229,7 +227,7 @@ def test_page_says_all_of_it(html, report):
     for wanted in (
         "What to talk about tomorrow",
         "What to say about it in the next lecture",
-        "A position must see itself",
+        "You leave the diagonal out. A position may see itself.",
         "Five cells lost their ids",
         "Stopped after 60 s in cell 12.",
         "1 day 3 hours late",
