@@ -97,7 +97,7 @@ def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Ten
     """Scaled dot-product attention in which each query sees only the keys its row of the mask allows.
 
     q: (..., query, d_k); k: (..., key, d_k); v: (..., key, d_v); mask: broadcastable to (..., query, key).
-    Returns: output (..., query, d_v), weights (..., query, key).
+    Returns: output (..., query, d_v), weights (..., query, key); both 0 for a query that may look at nothing.
     """
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)  # (..., query, key)

@@ -202,8 +202,8 @@ for name, weights in variants.items():
 #
 # Three things to get right: hidden keys have weight 0 and the others sum to 1; a row without any allowed key is all
 # 0; and the gradient is finite even if such a row exists. For the last one, make new tensors instead of writing into
-# old ones: autograd still needs the old values. Scores may be large (1000), so do not call `exp` yourself without
-# care.
+# old ones: autograd still needs the old values. Scores may be large, between -1000 and 1000, so do not call `exp`
+# yourself without care.
 
 
 # %% exercise masked_softmax
@@ -243,8 +243,9 @@ show_masks({"the mask": mask, "masked_softmax(scores, mask)": reference.masked_s
 # {{exercise masked_attention}}
 #
 # Use your `masked_softmax`, or `reference.masked_softmax` if yours is not finished. The scale is still there,
-# and easily lost on the way. If you are stuck, run `hint("masked_attention")` in a new cell. After a real attempt
-# `solution("masked_attention")` opens too.
+# and easily lost on the way. What you asked of `masked_softmax` holds here too: a query that may look at nothing gets
+# weights and output 0, scores may be as large as 1000, and gradients come through. If you are stuck, run
+# `hint("masked_attention")` in a new cell. After a real attempt `solution("masked_attention")` opens too.
 
 
 # %% exercise masked_attention
@@ -253,7 +254,7 @@ def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Ten
 
     q: (..., query, d_k); k: (..., key, d_k); v: (..., key, d_v)
     mask: boolean, broadcastable to (..., query, key), True where allowed.
-    Returns: output (..., query, d_v), weights (..., query, key).
+    Returns: output (..., query, d_v), weights (..., query, key); both 0 for a query that may look at nothing.
     """
     ### BEGIN SOLUTION
     d_k = q.shape[-1]

@@ -538,12 +538,13 @@ for name in ("plain", "buffer", "parameter"):
 # {{exercise PositionalEncoding}}
 #
 # Write it properly. For the table use `reference.sinusoidal_encoding`, so that this exercise does not depend on the
-# first one (your own is fine, too). The result must have the dtype of `x`.
+# first one (your own is fine, too). Keep it as a buffer. The result must have the dtype of `x`, be it half precision,
+# and the gradient must pass through to `x`.
 
 
 # %% exercise PositionalEncoding
 class PositionalEncoding(nn.Module):
-    """Adds the sinusoidal table to a batch of sequences. Nothing else: no scaling, nothing to train."""
+    """Adds the sinusoidal table to a batch of sequences. Nothing else: no scaling, no dropout, nothing to train."""
 
     def __init__(self, d_model: int, max_len: int = 5000):
         """Keep the table for max_len positions, (max_len, d_model), as a buffer."""
@@ -595,7 +596,7 @@ for sentence in (["dog", "bites", "man"], ["man", "bites", "dog"]):
 #
 # Use `nn.Embedding` or an `nn.Parameter`, as you like. The constructor has the order of `nn.Embedding`: rows first.
 # The check puts its own numbers into the one trainable table of your module, so names and initial values are up to
-# you.
+# you. As before, the module adds and does nothing else: no dropout, and the gradient passes through to `x`.
 
 
 # %% exercise LearnedPositions

@@ -40,11 +40,11 @@ def text(report):
 def test_report_names_the_mistake_and_stops_at_the_first_failure():
     report = report_on(CAUSAL, lambda n: torch.ones(n, n).tril(1))
     assert report.outcome == "wrong"
-    assert (report.points, report.max_points, report.passed) == (2.0, 4.0, False)
-    assert [check.passed for check in report.checks] == [True, True, False, None]
+    assert (report.points, report.max_points, report.passed) == (1.0, 4.0, False)
+    assert [check.passed for check in report.checks] == [True, False, None, None]
     assert report.misconception == "peeks_one_ahead"
-    assert "Each position sees one step into the future" in text(report)
-    assert "2 of 4 points" in text(report)
+    assert "each position sees one step into the future" in text(report)
+    assert "1 of 4 points" in text(report)
     assert "(not reached)" in text(report)
     assert 'hint("causal_mask")' in text(report)
 
@@ -69,13 +69,14 @@ def test_two_mistakes_are_named_as_a_pair():
 def test_unknown_mistake_shows_the_first_difference():
     def unknown(n):
         mask = torch.ones(n, n, dtype=torch.bool).tril()
-        mask[-1, 0] = n == 1
+        if n > 1:
+            mask[-2, 0] = False
         return mask
 
     report = report_on(CAUSAL, unknown)
     assert report.misconception is None
     assert "On the input n = 4" in text(report)
-    assert "First difference at index [3, 0]: expected True, got False." in text(report)
+    assert "First difference at index [2, 0]: expected True, got False." in text(report)
     assert "yours − expected" in report.as_html()
 
 

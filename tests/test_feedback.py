@@ -162,7 +162,8 @@ def test_the_report_is_shown_as_it_was_written(page: str) -> None:
     report = course_report("causal_mask").data["text/html"]
     sentence = all_exercises()["causal_mask"].misconceptions[0].__doc__
     assert sentence and sentence.split(":")[0] in report
-    assert report.replace("&emsp;", "\u2003").replace("&quot;", '"').replace("&#x27;", "'") in page
+    shown = page.replace("<tbody>", "").replace("</tbody>", "")  # which the cleaner writes into every table
+    assert report.replace("&emsp;", "\u2003").replace("&quot;", '"').replace("&#x27;", "'") in shown
 
 
 def test_hidden_tests_are_not_shown(page: str) -> None:

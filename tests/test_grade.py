@@ -150,7 +150,7 @@ def test_points_are_entered_cell_by_cell(graded):
     ada, ben = grades(course, "ada"), grades(course, "ben")
     assert sum(score for score, *_ in ada.values() if score is not None) == FULL
     assert {name for name in ada if ada[name] != ben[name]} == {"causal_mask_check", "causal_mask_hidden"}
-    assert (ben["causal_mask_check"][0], ben["causal_mask_hidden"][0]) == (2.0, 0.0)
+    assert (ben["causal_mask_check"][0], ben["causal_mask_hidden"][0]) == (1.0, 0.0)
     assert {name for name, (score, _, _, needs) in ada.items() if needs} == {
         name for name, (score, *_) in ada.items() if score is None
     }
@@ -212,7 +212,7 @@ def test_only_what_has_changed_is_graded_again_and_its_change_is_shown(again, ri
     workers = Pretending(right)
     summary = grade(again, STEM, workers)
     assert workers.asked == ["ben"]
-    assert summary.changes == [Change("ben", FULL - 3, FULL, ("causal_mask",))]
+    assert summary.changes == [Change("ben", FULL - 4, FULL, ("causal_mask",))]
     assert grades(again, "ben") == grades(again, "ada")
 
 

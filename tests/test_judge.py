@@ -66,7 +66,7 @@ def test_a_notebook_may_change_its_folder():
 def test_a_known_mistake_is_named_and_gets_its_part():
     result = judged(STEM, with_answer("def causal_mask(n):\n    return torch.ones(n, n).tril(1)"))
     found = by_name(result)["causal_mask"]
-    assert (found.points, found.hidden_points, found.outcome) == (2.0, 0.0, "wrong")
+    assert (found.points, found.hidden_points, found.outcome) == (1.0, 0.0, "wrong")
     assert found.misconception == "peeks_one_ahead"
     assert "one step into the future" in found.sentence
     assert others_are_right(result)
@@ -78,7 +78,7 @@ def test_the_judged_notebook_is_what_nbgrader_expects():
     nbformat.validate(notebook)
     cells = {c.metadata.nbgrader.grade_id: c for c in notebook.cells if "nbgrader" in c.metadata}
     (output,) = cells["causal_mask_check"].outputs
-    assert output.data["text/plain"] == "2"
+    assert output.data["text/plain"] == "1"
     assert "one step into the future" in output.data["text/html"]
     (output,) = cells["causal_mask_hidden"].outputs
     assert output.data["text/plain"] == "0"

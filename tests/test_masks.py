@@ -160,7 +160,7 @@ def test_attention_with_d_k_and_the_mask_inverted():
 
 def test_attention_without_scale_and_with_the_results_swapped():
     def answer(q, k, v, mask):
-        weights = torch.einsum("...id,...jd->...ij", q, k).masked_fill(~mask, -1e9).softmax(-1)
+        weights = torch.einsum("...id,...jd->...ij", q, k).masked_fill(~mask, -1e9).softmax(-1) * mask
         return weights, weights @ v
 
     assert mistake("masked_attention", answer) == "forgets_the_scale + returns_weights_first"
@@ -272,12 +272,83 @@ def test_softmax_with_bert_s_constant_leaves_an_empty_row_uniform():
     assert mistake("masked_softmax", answer) == "empty_rows_are_shared_out"
 
 
+@pytest.mark.parametrize(
+    ("answer", "name"),
+    [
+        (lambda scores, mask: scores.softmax(-1), "ignores_the_mask"),
+        (lambda scores, mask: (scores * mask).softmax(-1), "hidden_score_is_zero_in_empty_rows_too"),
+        (lambda scores, mask: scores.masked_fill(~mask, 1e-9).softmax(-1), "hidden_score_is_zero_in_empty_rows_too"),
+    ],
+)
+def test_softmax_that_hides_nothing_is_not_told_of_nan(answer, name):
+    report = check("masked_softmax", answer)
+    assert report.misconception == name and "NaN" not in str(report)
+
+
+def test_softmax_that_looks_for_empty_rows_along_axis_1():
+    def answer(scores, mask):
+        weights = scores.masked_fill(~mask, -math.inf).softmax(-1)
+        return weights.masked_fill(~mask.any(dim=1, keepdim=True), 0.0)
+
+    assert mistake("masked_softmax", answer) == "looks_for_empty_rows_along_axis_1"
+
+
+def test_softmax_filled_with_minus_thousand():
+    def answer(scores, mask):
+        return torch.where(mask.any(-1, keepdim=True), scores.masked_fill(~mask, -1000.0).softmax(-1), 0.0)
+
+    assert mistake("masked_softmax", answer) == "hidden_score_is_minus_thousand"
+
+
+@pytest.mark.parametrize("exponentials", [lambda s, m: s.exp() * m, lambda s, m: torch.where(m, s, -math.inf).exp()])
+def test_softmax_without_the_maximum(exponentials):
+    def answer(scores, mask):
+        e = exponentials(scores, mask)
+        return e / e.sum(dim=-1, keepdim=True)
+
+    assert mistake("masked_softmax", answer) == "exponential_overflows"
+
+
+def test_weights_that_ignore_the_scores_earn_their_shape_alone():
+    def answer(scores, mask):
+        allowed = mask.expand(scores.shape).double()
+        return allowed / allowed.sum(dim=-1, keepdim=True).clamp(min=1.0)
+
+    assert check("masked_softmax", answer).points == 1
+
+
 def test_attention_with_the_fused_operator_and_the_wrong_polarity():
     def answer(q, k, v, mask):
         weights = F.scaled_dot_product_attention(q, k, torch.eye(k.shape[-2]).to(q).expand(*k.shape[:-1], -1), ~mask)
         return weights.nan_to_num() @ v, weights.nan_to_num()
 
     assert mistake("masked_attention", answer) == "inverts_the_mask"
+
+
+@pytest.mark.parametrize(
+    ("weights", "name"),
+    [
+        (lambda s, m: s.masked_fill(~m, -math.inf).softmax(-1), "empty_rows_are_nan"),
+        (lambda s, m: torch.where(m, s, -1e4).softmax(-1), "empty_rows_are_shared_out"),
+        (lambda s, m: s.masked_fill(~m, -math.inf).exp().div(s.exp().mul(m).nansum(-1, True)), "exponential_overflows"),
+        (lambda s, m: s.softmax(-1), "ignores_the_mask"),
+    ],
+)
+def test_attention_knows_the_mistakes_of_the_softmax(weights, name):
+    def answer(q, k, v, mask):
+        found = weights(q @ k.mT / math.sqrt(q.shape[-1]), mask)
+        return found @ v, found
+
+    assert mistake("masked_attention", answer) == name
+
+
+def test_attention_that_ignores_queries_and_keys_earns_its_shapes_alone():
+    def answer(q, k, v, mask):
+        weights = mask / mask.sum(dim=-1, keepdim=True).clamp(min=1)
+        weights = weights.expand(*q.shape[:-1], -1).to(v.dtype)
+        return weights @ v, weights
+
+    assert check("masked_attention", answer).points == 1
 
 
 def test_additive_from_one_minus_the_mask():
@@ -296,10 +367,38 @@ def test_window_through_triangles():
 
 def test_a_wrong_mask_is_named_in_any_shape_that_broadcasts():
     def answer(key_lengths, query_len, key_len):
-        return ~masks.padding_mask(key_lengths, key_len)[:, None, None, :]
+        return ~masks.padding_mask(key_lengths, key_len)[:, None, :]
 
     assert mistake("cross_mask", answer) == "true_on_the_source_padding"
     assert mistake("decoder_mask", lambda lengths, n: torch.ones(n, n).tril()) == "forgets_the_padding"
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("padding_mask", lambda lengths, n: masks.padding_mask(lengths, n)[:, None, None]),
+        ("causal_mask", lambda n: masks.causal_mask(n)[None, None]),
+        ("decoder_mask", lambda lengths, n: masks.decoder_mask(lengths, n).unsqueeze(1)),
+        ("cross_mask", lambda lengths, m, n: masks.padding_mask(lengths, n)[:, None, None, :].float()),
+        ("window_mask", lambda n, radius: masks.window_mask(n, radius).unsqueeze(0)),
+    ],
+)
+def test_a_mask_with_an_axis_too_many_would_be_refused_by_attention(name, answer):
+    report = check(name, answer)
+    assert report.points == 0 and "more axes than" in " ".join(str(report).split())
+    assert report.misconception in ("has_an_axis_too_many", "an_axis_for_the_heads")
+
+
+@pytest.mark.parametrize("name", ["padding_mask", "causal_mask", "decoder_mask", "cross_mask", "window_mask"])
+@pytest.mark.parametrize("value", [torch.zeros_like, torch.ones_like])
+def test_a_mask_that_is_the_same_everywhere_earns_its_shape_alone(name, value):
+    reference = getattr(masks, name)
+    assert check(name, lambda *args: value(reference(*args))).points == 1
+
+
+def test_a_failing_mask_shows_a_picture():
+    report = check("window_mask", lambda n, radius: torch.eye(n).bool())
+    assert report.points == 1 and "yours − expected" in report.as_html()
 
 
 def test_an_error_message_alone_accuses_nobody_of_two_mistakes():

@@ -86,7 +86,7 @@ def test_untouched_release_gets_nothing_and_its_demonstrations_run(course, stem)
 
 
 MISTAKES = {
-    "causal_mask": ("def causal_mask(n):\n    return torch.ones(n, n).tril(1)", 2.0, "one step into the future"),
+    "causal_mask": ("def causal_mask(n):\n    return torch.ones(n, n).tril(1)", 1.0, "one step into the future"),
     "padding_mask": ("def padding_mask(lengths, max_len):\n    return 1 / 0", 0.0, "ZeroDivisionError"),
     "window_mask": ("def window_mask(n):\n    return None", 0.0, "window_mask(n, radius)"),
 }
@@ -205,8 +205,8 @@ def test_a_student_is_told_the_mistake_and_then_gets_the_points(folder, lab, pag
     run(page, answer)
     run(page, check)
     report = check.locator(".course-report")
-    report.get_by_text("Each position sees one step into the future").wait_for()
-    assert "2 of 4 points" in report.inner_text()
+    report.get_by_text("each position sees one step into the future").wait_for()
+    assert "1 of 4 points" in report.inner_text()
 
     write(page, answer, RIGHT)
     run(page, answer)

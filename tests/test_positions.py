@@ -213,9 +213,67 @@ def test_module_with_a_forgotten_buffer():
             self.pe = sinusoidal_encoding(max_len, d_model)[None]
 
         def forward(self, x):
-            return x + self.pe[:, : x.shape[1]]
+            return x + self.pe[:, : x.shape[1]].to(x.dtype)
 
     assert named("PositionalEncoding", Answer) == "keeps_a_plain_attribute"
+
+
+def module(forward, table=sinusoidal_encoding):
+    """PositionalEncoding with another forward(self, x), and perhaps another table."""
+
+    class Answer(nn.Module):
+        def __init__(self, d_model, max_len):
+            super().__init__()
+            self.dropout = nn.Dropout(0.3)
+            self.register_buffer("pe", table(max_len, d_model))
+
+    Answer.forward = forward
+    return Answer
+
+
+@pytest.mark.parametrize(
+    ("forward", "name"),
+    [
+        (lambda self, x: self.dropout(x + self.pe[: x.size(1)].to(x.dtype)), "leaves_the_dropout_in"),
+        (lambda self, x: x.data + self.pe[: x.size(1)].to(x.dtype), "cuts_x_off"),
+        (lambda self, x: x + self.pe[: x.size(1)], "forgets_the_dtype"),
+        (lambda self, x: x.to(self.pe.dtype) + self.pe[: x.size(1)], "makes_x_like_the_table"),
+        (lambda self, x: x + self.pe[: x.size(0)].to(x.dtype), "slices_by_the_batch_size"),
+    ],
+)
+def test_module_with_one_mistake(forward, name):
+    assert named("PositionalEncoding", module(forward)) == name
+
+
+def test_module_whose_table_has_its_sizes_in_the_wrong_order():
+    def forward(self, x):
+        return x + self.pe[: x.shape[1]].to(x.dtype)
+
+    swapped = module(forward, lambda max_len, d_model: sinusoidal_encoding(d_model, max_len))
+    report = grade(all_exercises()["PositionalEncoding"], Subject(swapped))
+    assert report.misconception == "swaps_the_sizes_of_the_table"
+    assert "your constructor's arguments or where the table is made" in " ".join(str(report).split())
+
+
+@pytest.mark.parametrize("how", ["computed at each call", "frozen parameter", "frozen embedding"])
+def test_module_without_a_buffer(how):
+    class Answer(nn.Module):
+        def __init__(self, d_model, max_len):
+            super().__init__()
+            table = sinusoidal_encoding(max_len, d_model)
+            self.d_model = d_model
+            if how == "frozen parameter":
+                self.pe = nn.Parameter(table, requires_grad=False)
+            elif how == "frozen embedding":
+                self.pe = nn.Embedding.from_pretrained(table)
+
+        def forward(self, x):
+            if how == "computed at each call":
+                return x + sinusoidal_encoding(x.shape[1], self.d_model).to(x)
+            table = self.pe if how == "frozen parameter" else self.pe.weight
+            return x + table[: x.shape[1]].to(x)
+
+    assert named("PositionalEncoding", Answer) == "has_no_buffer"
 
 
 def test_learned_table_that_is_frozen():
@@ -231,6 +289,28 @@ def test_learned_table_that_is_frozen():
     assert named("LearnedPositions", Answer) == "has_nothing_to_learn"
 
 
+@pytest.mark.parametrize(
+    ("embedding", "forward", "name"),
+    [
+        ({"padding_idx": 0}, lambda self, x: x + self.wpe.weight[: x.size(1)], None),
+        ({"padding_idx": 0}, lambda self, x: x + self.wpe(torch.arange(x.size(1))), "has_a_padding_row"),
+        ({}, lambda self, x: x + self.wpe(torch.arange(x.size(0))), "counts_the_sentences"),
+        ({}, lambda self, x: self.drop(x + self.wpe(torch.arange(x.size(1)))), "leaves_dropout_after_the_sum"),
+        ({}, lambda self, x: x.data + self.wpe(torch.arange(x.size(1))), "cuts_x_off"),
+    ],
+)
+def test_learned_table_with_one_mistake(embedding, forward, name):
+    class Answer(nn.Module):
+        def __init__(self, max_len, d_model):
+            super().__init__()
+            self.wpe = nn.Embedding(max_len, d_model, **embedding)
+            self.drop = nn.Dropout(0.5)
+
+    Answer.forward = forward
+    report = grade(all_exercises()["LearnedPositions"], Subject(Answer))
+    assert report.passed == (name is None) and report.misconception == name
+
+
 def test_rope_of_many_models():
     """rotate_half, as it stands in many repositories: right, but with the other pairing."""
 
@@ -242,6 +322,17 @@ def test_rope_of_many_models():
         return x * angles.cos() + torch.cat([-x2, x1], dim=-1) * angles.sin()
 
     assert named("apply_rope", answer) == "pairs_first_with_second_half"
+
+
+@pytest.mark.parametrize(("name", "most"), [("apply_rope", 1.5), ("shift_matrix", 1.5), ("alibi_bias", 1.25)])
+@pytest.mark.parametrize("kind", ["an argument", "the identity"])
+def test_answers_that_do_nothing_earn_a_quarter_at_most(name, most, kind):
+    def answer(*args):
+        if kind == "an argument":
+            return args[0]
+        return torch.eye(args[-1] if isinstance(args[-1], int) else len(args[-1])).expand(2, -1, -1).squeeze()
+
+    assert grade(all_exercises()[name], Subject(answer)).points <= most
 
 
 def test_alibi_with_signed_distances_the_wrong_way_round():

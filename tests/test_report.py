@@ -158,10 +158,8 @@ def test_misconceptions_are_ranked_and_ready_for_the_lecture(report):
     assert counts == sorted(counts, reverse=True)
     first = report.misconceptions[0]
     assert (first.exercise, first.id, first.title) == ("causal_mask", "hides_the_diagonal", "hides the diagonal")
-    assert (
-        first.sentence == "A position must see itself: your first row can attend to nothing at all. Keep the diagonal."
-    )
-    assert first.properties == ("every position may look at itself",)
+    assert first.sentence.startswith("You leave the diagonal out. A position may see itself.")
+    assert first.properties == ("the first position sees itself alone, the last one sees all",)
     assert first.hints == tuple(all_exercises()["causal_mask"].hints[:2])
     assert ("-", "    return torch.tril(everything, diagonal=-1)") in first.difference
     assert ("+", "    return torch.tril(everything, diagonal=0)") in first.difference
@@ -193,7 +191,10 @@ def test_every_kind_of_misconception_has_a_difference():
 
 def test_answers_without_a_name_are_grouped_by_what_they_fail(report):
     first = report.nameless[0]
-    assert (first.exercise, first.property) == ("causal_mask", "no position may look at a later one")
+    assert (first.exercise, first.property) == (
+        "causal_mask",
+        "the first position sees itself alone, the last one sees all",
+    )
     assert first.students == ("emmy", "ida", "ken")
     assert first.messages[0][1] == 3
     assert len(first.examples) == 1, "three times the same, but for a comment"
@@ -226,7 +227,7 @@ def test_page_says_all_of_it(html, report):
     for wanted in (
         "What to talk about tomorrow",
         "What to say about it in the next lecture",
-        "A position must see itself",
+        "You leave the diagonal out. A position may see itself.",
         "Five cells lost their ids",
         "Stopped after 60 s in cell 12.",
         "1 day 3 hours late",

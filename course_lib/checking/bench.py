@@ -119,6 +119,9 @@ class Bench:
     def shapes(self) -> Answer:
         return Answer({name: tuple(p.shape) for name, p in self.obj.named_parameters() if p.requires_grad})
 
+    def buffers(self) -> Answer:
+        return Answer({name: tuple(buffer.shape) for name, buffer in self.obj.named_buffers()})
+
     def state(self) -> Answer:
         return Answer({name: tensor.detach().clone() for name, tensor in self.obj.state_dict().items()})
 

@@ -107,6 +107,11 @@ class Built(Subject):
         self._note("number of parameters", sum(math.prod(shape) for shape in found.values()))
         return found
 
+    def buffers(self) -> dict[str, tuple[int, ...]]:
+        """The buffers, saved or not: name -> shape. Leaves no trace: equal modules may keep other things besides."""
+        with self.unobserved():
+            return self._ask("buffers")
+
     def state(self) -> dict[str, Tensor]:
         """Everything that a checkpoint would hold: parameters and persistent buffers."""
         return self._ask("state")

@@ -7,12 +7,9 @@ import math
 import torch
 
 from course_lib import masks
+from course_lib.checking.difference import Difference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import (
-    expect,
-    expect_floats,
-    is_close,
-)
+from course_lib.checking.expect import Failure, expect, expect_floats, is_close
 from course_lib.checking.inputs import random_mask
 from course_lib.exercises.masks.shared import first_place
 
@@ -49,40 +46,40 @@ def additive_shape(subject, case):
     additive_answer(subject, case)
 
 
-@additive_mask.property("0 where attention is allowed", points=1)
-def additive_zero(subject, case):
-    answer = additive_answer(subject, case)
-    wrong = case["mask"] & (answer != 0)
+@additive_mask.property("0 where attention is allowed, something negative where it is hidden", points=1)
+def additive_signs(subject, case):
+    answer, mask = additive_answer(subject, case), case["mask"]
+    wrong = (mask & (answer != 0)) | (~mask & (answer >= 0))
     if wrong.any():
         place = first_place(wrong)
-        expect(False, f"The place {list(place)} is allowed, but {float(answer[place]):g} is added to its score.")
+        kind = "allowed" if mask[place] else "hidden"
+        message = f"The place {list(place)} is {kind}, but {float(answer[place]):g} is added to its score."
+        raise Failure(message, Difference(answer, masks.additive_mask(mask)))
 
 
-@additive_mask.property("something negative where it is hidden", points=1)
-def additive_negative(subject, case):
-    answer = additive_answer(subject, case)
-    wrong = ~case["mask"] & (answer >= 0)
-    if wrong.any():
-        place = first_place(wrong)
-        expect(False, f"The place {list(place)} is hidden, but {float(answer[place]):g} is added to its score.")
+@additive_mask.property("softmax(scores + additive mask) is the masked softmax, for scores up to 1", points=1)
+def additive_softmax_of_small_scores(subject, case):
+    hides_scores_up_to(1.0, additive_answer(subject, case), case["mask"])
 
 
-@additive_mask.property("softmax(scores + additive mask) is the masked softmax, for scores up to 1000", points=2)
-def additive_softmax(subject, case):
-    answer = additive_answer(subject, case).double()
-    for scale in (1.0, 1000.0):
-        scores = probe_scores(case["mask"], scale)
-        weights = (scores + answer).softmax(dim=-1)
-        expect(
-            is_close(weights, masks.masked_softmax(scores, case["mask"])),
-            f"For scores between -{scale:g} and {scale:g} a hidden score can lie {2 * scale:g} above the allowed ones. "
-            f"You add {float(answer[~case['mask']].max()):g} to it, and it still gets attention.",
-        )
+@additive_mask.property("… and for scores up to 1000", points=2)
+def additive_softmax_of_large_scores(subject, case):
+    hides_scores_up_to(1000.0, additive_answer(subject, case), case["mask"])
+
+
+def hides_scores_up_to(scale, answer, mask):
+    scores = probe_scores(mask, scale)
+    weights = (scores + answer.double()).softmax(dim=-1)
+    expect(
+        is_close(weights, masks.masked_softmax(scores, mask)),
+        f"For scores between -{scale:g} and {scale:g} a hidden score can lie {2 * scale:g} above the allowed ones. "
+        f"You add {float(answer[~mask].max()):g} to it, and it still gets attention.",
+    )
 
 
 @additive_mask.misconception
 def adds_to_the_allowed(mask):
-    """Your numbers are the wrong way round: the allowed places get -inf and the hidden ones 0."""
+    """You fill the allowed places with -inf and leave the hidden ones at 0. It is meant the other way round."""
     allowed = mask.bool()
     nothing = torch.zeros(mask.shape, device=mask.device)
     return nothing.masked_fill(allowed, -math.inf)
@@ -90,7 +87,9 @@ def adds_to_the_allowed(mask):
 
 @additive_mask.misconception
 def plus_infinity(mask):
-    """The sign is wrong: +inf on a hidden score gives that key everything. It has to be pulled down."""
+    """You put +inf on the hidden places. They have to be pulled down: the sign is wrong.
+
+    So the hidden keys get all the attention."""
     allowed = mask.bool()
     nothing = torch.zeros(mask.shape, device=mask.device)
     return nothing.masked_fill(~allowed, math.inf)
@@ -105,8 +104,9 @@ def zero_times_infinity(mask):
 
 @additive_mask.misconception
 def one_on_the_allowed(mask):
-    """The hidden places are right, but an allowed place holds 1, left over from the mask. It has to be 0: allowed
-    scores stay as they are."""
+    """You leave a 1 on the allowed places. They need 0, so that their scores stay as they are.
+
+    The hidden places are right."""
     allowed = mask.bool()
     nothing = torch.ones(mask.shape, device=mask.device)
     return nothing.masked_fill(~allowed, -math.inf)
@@ -114,7 +114,7 @@ def one_on_the_allowed(mask):
 
 @additive_mask.misconception
 def minus_infinity_everywhere(mask):
-    """Every place holds -inf, the allowed ones too. They need 0, so that their scores stay as they are."""
+    """You put -inf on every place, the allowed ones too. They need 0, so that their scores stay as they are."""
     allowed = mask.bool()
     nothing = torch.full(mask.shape, -math.inf, device=mask.device)
     return nothing
@@ -122,15 +122,18 @@ def minus_infinity_everywhere(mask):
 
 @additive_mask.misconception
 def mask_as_numbers(mask):
-    """You return the mask itself, as truth values or as 1 and 0. Added to the scores it raises the allowed ones by 1
-    and hides nothing."""
+    """You return the mask itself, as truth values or as 1 and 0.
+
+    Added to the scores it raises the allowed ones by 1 and hides nothing."""
     allowed = mask.bool()
     return allowed.float()
 
 
 @additive_mask.misconception
 def only_minus_one(mask):
-    """Hidden places hold -1: that makes a weight about three times smaller, not 0."""
+    """You put -1 on the hidden places. That is not negative enough.
+
+    It makes a weight about three times smaller, not 0."""
     allowed = mask.bool()
     nothing = torch.zeros(mask.shape, device=mask.device)
     return nothing.masked_fill(~allowed, -1.0)
@@ -138,7 +141,9 @@ def only_minus_one(mask):
 
 @additive_mask.misconception
 def only_minus_ten(mask):
-    """-10 is not negative enough: a hidden key whose score is 10 higher than the others still wins."""
+    """You put -10 on the hidden places. That is not negative enough.
+
+    A hidden key whose score is 10 higher than the others still wins."""
     allowed = mask.bool()
     nothing = torch.zeros(mask.shape, device=mask.device)
     return nothing.masked_fill(~allowed, -10.0)
@@ -146,8 +151,9 @@ def only_minus_ten(mask):
 
 @additive_mask.misconception
 def only_minus_hundred(mask):
-    """-100 is not negative enough for large scores: a hidden key whose score is 100 higher than the others still
-    wins."""
+    """You put -100 on the hidden places. That is not negative enough for large scores.
+
+    A hidden key whose score is 100 higher than the others still wins."""
     allowed = mask.bool()
     nothing = torch.zeros(mask.shape, device=mask.device)
     return nothing.masked_fill(~allowed, -100.0)
@@ -155,8 +161,8 @@ def only_minus_hundred(mask):
 
 @additive_mask.misconception
 def only_minus_thousand(mask):
-    """-1000 is not negative enough: scores up to 1000 are allowed here, so a hidden one can lie 2000 above the
-    others."""
+    """You put -1000 on the hidden places. Scores may be as large as 1000 in size here, so a hidden one can lie 2000
+    above the others."""
     allowed = mask.bool()
     nothing = torch.zeros(mask.shape, device=mask.device)
     return nothing.masked_fill(~allowed, -1000.0)
@@ -164,11 +170,38 @@ def only_minus_thousand(mask):
 
 @additive_mask.misconception
 def tiny_instead_of_negative(mask):
-    """Your number for hidden places is 0 or very close to it, so nothing is hidden. What is wanted lies far below 0:
-    large in size, negative. (The most negative number of a dtype is its finfo.min, not finfo.tiny.)"""
+    """You put 0 or a number very close to it on the hidden places. What is wanted lies far below 0: large in size,
+    negative. (The most negative number of a dtype is its finfo.min, not finfo.tiny.)
+
+    So nothing is hidden."""
     allowed = mask.bool()
     nothing = torch.zeros(mask.shape, device=mask.device)
     return nothing.masked_fill(~allowed, -1e-9)
+
+
+@additive_mask.misconception
+def lowers_the_allowed(mask):
+    """You put a large negative number on the allowed places and leave the hidden ones at 0. It is meant the other way
+    round."""
+    allowed = mask.bool()
+    nothing = torch.zeros(mask.shape, device=mask.device)
+    return nothing.masked_fill(allowed, -1e9)
+
+
+@additive_mask.misconception
+def holds_whole_numbers(mask):
+    """You return whole numbers. They are added to scores: floating point numbers are wanted, which can also be -inf."""
+    allowed = mask.bool()
+    nothing = torch.zeros(mask.shape, device=mask.device, dtype=torch.int64)
+    return nothing.masked_fill(~allowed, -(10**9))
+
+
+@additive_mask.misconception
+def inverts_the_callers_mask(mask):
+    """You invert the caller's mask in place. The caller still needs it: invert a copy."""
+    allowed = mask.bool()
+    nothing = torch.zeros(mask.shape, device=mask.device)
+    return nothing.masked_fill(mask.logical_not_(), -math.inf)
 
 
 @additive_mask.alternative

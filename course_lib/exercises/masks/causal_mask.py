@@ -8,11 +8,8 @@ import torch
 
 from course_lib import masks
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import (
-    expect,
-    expect_mask,
-    expect_truth_values,
-)
+from course_lib.checking.expect import expect_mask
+from course_lib.exercises.masks.shared import first_place, keys_in, mask_from, refuse
 
 causal_mask = Exercise(
     masks.causal_mask,
@@ -29,7 +26,7 @@ causal_mask = Exercise(
 
 
 def causal_answer(subject, case):
-    return expect_truth_values(subject(case["n"]), (case["n"], case["n"]))
+    return mask_from(subject, (case["n"],), (case["n"], case["n"]))
 
 
 @causal_mask.property("the mask is n × n, True or False", points=1)
@@ -37,40 +34,50 @@ def causal_shape(subject, case):
     causal_answer(subject, case)
 
 
-@causal_mask.property("every position may look at itself", points=1)
-def causal_diagonal(subject, case):
-    diagonal = causal_answer(subject, case).diagonal()
-    expect(diagonal.all(), "A position on the diagonal is hidden: position i must see position i.")
+@causal_mask.property("the first position sees itself alone, the last one sees all", points=1)
+def causal_ends(subject, case):
+    answer, want = causal_answer(subject, case), masks.causal_mask(case["n"])
+    for row, name in ((0, "first"), (-1, "last")):
+        if not answer[row].equal(want[row]):
+            message = f"The {name} row allows {keys_in(answer[row])}. It should allow {keys_in(want[row])}."
+            refuse(message, answer, want)
 
 
 @causal_mask.property("no position may look at a later one", points=1)
 def causal_future(subject, case):
-    future = torch.triu(causal_answer(subject, case), diagonal=1)
-    expect(not future.any(), "There is a True above the diagonal: a position sees its own future.")
+    answer = causal_answer(subject, case)
+    future = torch.triu(answer, diagonal=1)
+    if future.any():
+        query, key = first_place(future)
+        refuse(f"Query {query} sees key {key}, which lies in its future.", answer, masks.causal_mask(case["n"]))
 
 
-@causal_mask.property("every position may look at all earlier ones", points=1)
+@causal_mask.property("every position may look at itself and at all earlier ones", points=1)
 def causal_past(subject, case):
-    expect_mask(subject(case["n"]), masks.causal_mask(case["n"]))
+    expect_mask(causal_answer(subject, case), masks.causal_mask(case["n"]))
 
 
 @causal_mask.misconception
 def shows_the_future(n):
-    """Your triangle is the wrong one: row i is the query, and it may look left (to the past), not right."""
+    """You keep the upper triangle. Row i is the query, and it may look left (to the past), not right."""
     everything = torch.ones(n, n, dtype=torch.bool)
     return torch.triu(everything, diagonal=0)
 
 
 @causal_mask.misconception
 def hides_the_diagonal(n):
-    """A position must see itself: your first row can attend to nothing at all. Keep the diagonal."""
+    """You leave the diagonal out. A position may see itself.
+
+    So your first row can attend to nothing at all."""
     everything = torch.ones(n, n, dtype=torch.bool)
     return torch.tril(everything, diagonal=-1)
 
 
 @causal_mask.misconception
 def peeks_one_ahead(n):
-    """Each position sees one step into the future: your triangle reaches one diagonal too far."""
+    """Your triangle reaches one diagonal too far.
+
+    So each position sees one step into the future."""
     everything = torch.ones(n, n, dtype=torch.bool)
     return torch.tril(everything, diagonal=1)
 
@@ -84,7 +91,7 @@ def marks_what_is_hidden(n):
 
 @causal_mask.misconception
 def allows_everything(n):
-    """Nothing is hidden: every position sees the whole sequence, its own future included."""
+    """You hide nothing: every position sees the whole sequence, its own future included."""
     return torch.ones(n, n, dtype=torch.bool)
 
 
@@ -103,16 +110,39 @@ def sees_only_the_last_step(n):
 
 @causal_mask.misconception
 def counts_the_keys_backwards(n):
-    """Your triangle leans to the wrong side: the last query sees one key, the first sees all. The first sees least."""
+    """Your rows stand in reverse order: the first query sees all keys, the last one sees one. The first sees least."""
     everything = torch.ones(n, n, dtype=torch.bool)
     return torch.tril(everything, diagonal=0).flip(0)
 
 
 @causal_mask.misconception
 def is_additive(n):
-    """This is an additive mask (0 and -inf), meant to be added to the scores. Here a boolean one is wanted."""
+    """You return an additive mask (0 and -inf), meant to be added to the scores. Here a boolean one is wanted."""
     everything = torch.ones(n, n, dtype=torch.bool)
     return torch.zeros(n, n).masked_fill(~torch.tril(everything, diagonal=0), -math.inf)
+
+
+@causal_mask.misconception
+def marks_the_future_one_step_on(n):
+    """You mark what is forbidden, and your triangle begins one diagonal too late. In this course True means allowed."""
+    everything = torch.ones(n, n, dtype=torch.bool)
+    return torch.triu(everything, diagonal=2)
+
+
+@causal_mask.misconception
+def counts_the_queries_backwards(n):
+    """Your columns stand in reverse order: the first query sees the last key. It sees the first one, itself."""
+    everything = torch.ones(n, n, dtype=torch.bool)
+    return torch.tril(everything, diagonal=0).flip(1)
+
+
+@causal_mask.misconception
+def has_an_axis_too_many(n):
+    """Your mask has more axes than (n, n). Whoever needs an axis for the batch or the heads adds it later.
+
+    Its entries are right."""
+    everything = torch.ones(n, n, dtype=torch.bool)
+    return torch.tril(everything, diagonal=0)[None]
 
 
 @causal_mask.alternative
@@ -140,5 +170,5 @@ def by_indices(n):
 
 
 @causal_mask.alternative
-def with_axes_for_batch_and_heads(n):
-    return torch.ones(n, n, dtype=torch.uint8).triu().mT[None, None]
+def transposed_upper_triangle(n):
+    return torch.ones(n, n, dtype=torch.uint8).triu().mT

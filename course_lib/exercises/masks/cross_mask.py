@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from course_lib import masks
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import (
-    expect,
-    expect_mask,
-    expect_truth_values,
-)
-from course_lib.exercises.masks.shared import first_place
+from course_lib.checking.expect import expect_mask
+from course_lib.exercises.masks.shared import first_place, keys_in, mask_from, refuse
 
 cross_mask = Exercise(
     masks.cross_mask,
@@ -33,7 +31,7 @@ cross_mask = Exercise(
 
 def cross_answer(subject, case):
     key_lengths, query_len, key_len = case.values()
-    return expect_truth_values(subject(key_lengths, query_len, key_len), (len(key_lengths), query_len, key_len))
+    return mask_from(subject, (key_lengths, query_len, key_len), (len(key_lengths), query_len, key_len))
 
 
 @cross_mask.property("the mask has shape (batch, query_len, key_len), or 1 in place of query_len", points=1)
@@ -41,31 +39,34 @@ def cross_shape(subject, case):
     cross_answer(subject, case)
 
 
+@cross_mask.property("the first query sees every real key, and no other", points=1)
+def cross_first_query(subject, case):
+    answer, want = cross_answer(subject, case), masks.cross_mask(**case)
+    wrong = (answer[:, 0] != want[:, 0]).any(dim=-1)
+    if wrong.any():
+        (sample,) = first_place(wrong)
+        real = int(case["key_lengths"][sample])
+        message = (
+            f"In sentence {sample} the first query sees {keys_in(answer[sample, 0])}. "
+            f"The real positions of its source are {list(range(real))}."
+        )
+        refuse(message, answer, want)
+
+
 @cross_mask.property("no query sees a padded key", points=1)
 def cross_padding(subject, case):
-    key_lengths, _, key_len = case.values()
-    seen = cross_answer(subject, case) & ~masks.padding_mask(key_lengths, key_len)[:, None, :]
+    answer, want = cross_answer(subject, case), masks.cross_mask(**case)
+    seen = answer & ~want
     if seen.any():
         sample, query, key = first_place(seen)
-        expect(
-            False,
-            f"Source {sample} has {int(key_lengths[sample])} real positions, but query {query} sees key {key}, which "
-            "is padding.",
-        )
-
-
-@cross_mask.property("all queries of a sentence see the same keys", points=1)
-def cross_queries_alike(subject, case):
-    answer = cross_answer(subject, case)
-    different = (answer != answer[:, :1]).any(dim=-1)
-    if different.any():
-        sample, query = first_place(different)
-        expect(False, f"In sentence {sample} query {query} sees other keys than query 0 does.")
+        real = int(case["key_lengths"][sample])
+        message = f"Source {sample} has {real} real positions, but query {query} sees key {key}, which is padding."
+        refuse(message, answer, want)
 
 
 @cross_mask.property("every query sees every real key", points=1)
 def cross_exact(subject, case):
-    expect_mask(subject(*case.values()), masks.cross_mask(*case.values()))
+    expect_mask(cross_answer(subject, case), masks.cross_mask(**case))
 
 
 @cross_mask.misconception
@@ -79,7 +80,7 @@ def source_in_order_of_time(key_lengths, query_len, key_len):
 
 @cross_mask.misconception
 def queries_and_keys_swapped(key_lengths, query_len, key_len):
-    """The last two axes have changed places: queries are rows, keys are columns."""
+    """Queries and keys have changed places: queries are rows, keys are columns."""
     real = masks.padding_mask(key_lengths, key_len)
     real_keys = real[:, :, None]
     return real_keys.expand(-1, -1, query_len)
@@ -87,8 +88,9 @@ def queries_and_keys_swapped(key_lengths, query_len, key_len):
 
 @cross_mask.misconception
 def lengths_along_the_queries(key_lengths, query_len, key_len):
-    """You use the source's lengths on the query axis: target positions are hidden, and the source's padding stays
-    visible."""
+    """You use the source's lengths on the query axis. They belong to the keys.
+
+    So target positions are hidden, and the source's padding stays visible."""
     real = torch.arange(query_len, device=key_lengths.device) < key_lengths[:, None]
     real_keys = real[:, :, None]
     return real_keys.expand(-1, -1, key_len)
@@ -96,7 +98,7 @@ def lengths_along_the_queries(key_lengths, query_len, key_len):
 
 @cross_mask.misconception
 def as_wide_as_the_target(key_lengths, query_len, key_len):
-    """Your last axis is as long as the target. The keys come from the source: it has key_len columns."""
+    """You make the last axis as long as the target. The keys come from the source: it has key_len columns."""
     real = torch.arange(query_len, device=key_lengths.device) < key_lengths[:, None]
     real_keys = real[:, None, :]
     return real_keys.expand(-1, query_len, -1)
@@ -104,7 +106,7 @@ def as_wide_as_the_target(key_lengths, query_len, key_len):
 
 @cross_mask.misconception
 def square_over_the_source(key_lengths, query_len, key_len):
-    """Your mask has a row for every source position. The queries are the target's positions: query_len rows."""
+    """You make a row for every source position. The queries are the target's positions: query_len rows."""
     real = masks.padding_mask(key_lengths, key_len)
     real_keys = real[:, None, :]
     return real_keys.expand(-1, key_len, -1)
@@ -112,7 +114,7 @@ def square_over_the_source(key_lengths, query_len, key_len):
 
 @cross_mask.misconception
 def no_axis_for_the_target(key_lengths, query_len, key_len):
-    """The axis of the queries is missing. (batch, key_len) does not line up with scores of shape (batch, query_len,
+    """You leave out the axis of the queries. (batch, key_len) does not line up with scores of shape (batch, query_len,
     key_len): shapes are compared from the right."""
     real = masks.padding_mask(key_lengths, key_len)
     return real
@@ -128,7 +130,7 @@ def true_on_the_source_padding(key_lengths, query_len, key_len):
 
 @cross_mask.misconception
 def nothing_hidden_in_the_source(key_lengths, query_len, key_len):
-    """Every key is visible, the padding too: the lengths are not used."""
+    """You do not use the lengths: the padding is visible."""
     real = torch.ones(len(key_lengths), key_len, dtype=torch.bool)
     real_keys = real[:, None, :]
     return real_keys.expand(-1, query_len, -1)
@@ -136,7 +138,10 @@ def nothing_hidden_in_the_source(key_lengths, query_len, key_len):
 
 @cross_mask.misconception
 def one_source_pad_visible(key_lengths, query_len, key_len):
-    """One padded key is visible: positions count from 0, so a source of length 3 ends at position 2."""
+    """You take a position that equals the length for a real one. Positions count from 0: a source of length 3 ends at
+    2.
+
+    So one padded key is visible wherever there is padding."""
     real = torch.arange(key_len, device=key_lengths.device) <= key_lengths[:, None]
     real_keys = real[:, None, :]
     return real_keys.expand(-1, query_len, -1)
@@ -144,7 +149,10 @@ def one_source_pad_visible(key_lengths, query_len, key_len):
 
 @cross_mask.misconception
 def last_source_token_hidden(key_lengths, query_len, key_len):
-    """The last real key of each source is hidden: one position is lost in your padding mask."""
+    """Your padding mask ends one position too early. Positions count from 0: a source of length 3 has the keys 0, 1
+    and 2.
+
+    So the last real key of each source is hidden."""
     real = torch.arange(key_len, device=key_lengths.device) < key_lengths[:, None] - 1
     real_keys = real[:, None, :]
     return real_keys.expand(-1, query_len, -1)
@@ -159,14 +167,48 @@ def target_positions_hidden_too(key_lengths, query_len, key_len):
     return real_keys.expand(-1, query_len, -1)
 
 
+@cross_mask.misconception
+def padding_on_the_left_of_the_source(key_lengths, query_len, key_len):
+    """You expect the padding in front. Here the real positions come first, and the padding stands behind them."""
+    real = torch.arange(key_len, device=key_lengths.device) >= key_len - key_lengths[:, None]
+    real_keys = real[:, None, :]
+    return real_keys.expand(-1, query_len, -1)
+
+
+@cross_mask.misconception
+def one_length_for_all_sources(key_lengths, query_len, key_len):
+    """You use the length of the longest source for all of them. Each source has its own."""
+    real = (torch.arange(key_len, device=key_lengths.device) < key_lengths.max()).expand(len(key_lengths), key_len)
+    real_keys = real[:, None, :]
+    return real_keys.expand(-1, query_len, -1)
+
+
+@cross_mask.misconception
+def is_additive(key_lengths, query_len, key_len):
+    """You return an additive mask (0 and -inf), meant to be added to the scores. Here a boolean one is wanted."""
+    real = masks.padding_mask(key_lengths, key_len)
+    real_keys = real[:, None, :]
+    return torch.zeros(len(key_lengths), query_len, key_len).masked_fill(~real_keys, -math.inf)
+
+
+@cross_mask.misconception
+def an_axis_for_the_heads(key_lengths, query_len, key_len):
+    """Your mask has more axes than (batch, query_len, key_len). Whoever needs an axis for the heads adds it later.
+
+    Its entries are right."""
+    real = masks.padding_mask(key_lengths, key_len)
+    real_keys = real[:, None, :]
+    return real_keys.expand(-1, query_len, -1)[:, None]
+
+
 @cross_mask.alternative
 def broadcastable(key_lengths, query_len, key_len):
     return masks.padding_mask(key_lengths, key_len).unsqueeze(1)
 
 
 @cross_mask.alternative
-def broadcastable_with_heads(key_lengths, query_len, key_len):
-    return (torch.arange(key_len) < key_lengths.view(-1, 1, 1, 1)).float()
+def broadcastable_numbers(key_lengths, query_len, key_len):
+    return (torch.arange(key_len) < key_lengths.view(-1, 1, 1)).float()
 
 
 @cross_mask.alternative

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from course_lib import masks
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import (
-    expect,
-    expect_mask,
-    expect_truth_values,
-)
-from course_lib.exercises.masks.shared import first_place
+from course_lib.checking.expect import expect_mask
+from course_lib.exercises.masks.shared import first_place, keys_in, mask_from, refuse
 
 decoder_mask = Exercise(
     masks.decoder_mask,
@@ -37,7 +35,7 @@ decoder_mask = Exercise(
 
 def decoder_answer(subject, case):
     lengths, n = case.values()
-    return expect_truth_values(subject(lengths, n), (len(lengths), n, n))
+    return mask_from(subject, (lengths, n), (len(lengths), n, n))
 
 
 @decoder_mask.property("the mask has shape (batch, n, n) and holds True and False", points=1)
@@ -45,36 +43,52 @@ def decoder_shape(subject, case):
     decoder_answer(subject, case)
 
 
-@decoder_mask.property("no query sees its future", points=1)
-def decoder_future(subject, case):
-    future = torch.triu(decoder_answer(subject, case), diagonal=1)
-    if future.any():
-        sample, query, key = first_place(future)
-        expect(False, f"In sentence {sample} query {query} sees key {key}, which lies in its future.")
+@decoder_mask.property("the last real query of a sentence sees all its tokens", points=1)
+def decoder_last_query(subject, case):
+    answer, want = decoder_answer(subject, case), masks.decoder_mask(**case)
+    for sample, length in enumerate(case["lengths"].tolist()):
+        last = length - 1
+        if not answer[sample, last].equal(want[sample, last]):
+            message = (
+                f"Sentence {sample} has {length} real tokens. The query at position {last}, its last, sees "
+                f"{keys_in(answer[sample, last])}; it should see {keys_in(want[sample, last])}."
+            )
+            refuse(message, answer, want)
 
 
 @decoder_mask.property("no query sees a padded key", points=1)
 def decoder_padding(subject, case):
     lengths, n = case.values()
-    seen = decoder_answer(subject, case) & ~masks.padding_mask(lengths, n)[:, None, :]
+    answer = decoder_answer(subject, case)
+    seen = answer & ~masks.padding_mask(lengths, n)[:, None, :]
     if seen.any():
         sample, query, key = first_place(seen)
-        expect(
-            False,
-            f"Sentence {sample} has {int(lengths[sample])} real tokens, but its query {query} sees key {key}, which "
-            "is padding.",
-        )
+        real = int(lengths[sample])
+        message = f"Sentence {sample} has {real} real tokens, but its query {query} sees key {key}, which is padding."
+        refuse(message, answer, masks.decoder_mask(**case))
+
+
+@decoder_mask.property("no query sees its future", points=1)
+def decoder_future(subject, case):
+    answer = decoder_answer(subject, case)
+    future = torch.triu(answer, diagonal=1)
+    if future.any():
+        sample, query, key = first_place(future)
+        message = f"In sentence {sample} query {query} sees key {key}, which lies in its future."
+        refuse(message, answer, masks.decoder_mask(**case))
 
 
 @decoder_mask.property("no row is empty: keys are hidden, queries are not", points=1)
 def decoder_rows(subject, case):
-    empty = ~decoder_answer(subject, case).any(dim=-1)
+    answer = decoder_answer(subject, case)
+    empty = ~answer.any(dim=-1)
     if empty.any():
         sample, query = first_place(empty)
-        expect(False, f"In sentence {sample} query {query} may look at nothing at all. Its softmax would be NaN.")
+        message = f"In sentence {sample} query {query} may look at nothing at all. Its softmax would be NaN."
+        refuse(message, answer, masks.decoder_mask(**case))
 
 
-@decoder_mask.property("a real query sees all real tokens up to itself", points=2)
+@decoder_mask.property("a real query sees all real tokens up to itself", points=1)
 def decoder_exact(subject, case):
     answer = decoder_answer(subject, case)
     for sample, length in enumerate(case["lengths"].tolist()):  # rows of padded queries are nobody's business
@@ -83,14 +97,14 @@ def decoder_exact(subject, case):
 
 @decoder_mask.misconception
 def forgets_the_padding(lengths, n):
-    """Only the future is hidden. The padding is visible: your mask does not depend on the lengths."""
+    """You hide the future alone. The padding is visible: your mask does not depend on the lengths."""
     past = masks.causal_mask(n).to(lengths.device)
     return past.expand(len(lengths), n, n)
 
 
 @decoder_mask.misconception
 def forgets_the_future(lengths, n):
-    """Only the padding is hidden. Every position still sees its own future."""
+    """You hide the padding alone. Every position still sees its own future."""
     real = masks.padding_mask(lengths, n)
     real_keys = real[:, None, :]
     return real_keys.expand(-1, n, -1)
@@ -98,8 +112,10 @@ def forgets_the_future(lengths, n):
 
 @decoder_mask.misconception
 def hides_queries_too(lengths, n):
-    """You hide the rows of padded queries: the padding lies on the query axis in your mask. Such a row has no key
-    left, and its softmax is NaN. Hide keys only: what a padded query computes is thrown away later."""
+    """You hide the rows of padded queries: the padding lies on the query axis in your mask. Hide keys only: what a
+    padded query computes is thrown away later.
+
+    So such a row has no key left, and its softmax is NaN."""
     real = masks.padding_mask(lengths, n)
     real_keys = real[:, None, :] & real[:, :, None]
     past = masks.causal_mask(n).to(lengths.device)
@@ -117,7 +133,7 @@ def either_is_enough(lengths, n):
 
 @decoder_mask.misconception
 def looks_into_the_future(lengths, n):
-    """Your triangle is the wrong one: a query may look back (to the left of the diagonal), not ahead."""
+    """You keep the upper triangle. A query may look back (to the left of the diagonal), not ahead."""
     real = masks.padding_mask(lengths, n)
     real_keys = real[:, None, :]
     past = masks.causal_mask(n).to(lengths.device).mT
@@ -135,7 +151,7 @@ def true_means_hidden(lengths, n):
 
 @decoder_mask.misconception
 def shows_the_padding_only(lengths, n):
-    """The padding mask is the wrong way round in your answer: exactly the padded keys are visible."""
+    """You invert the padding mask: the padded keys are allowed and the real ones hidden. True means a real token."""
     real = ~masks.padding_mask(lengths, n)
     real_keys = real[:, None, :]
     past = masks.causal_mask(n).to(lengths.device)
@@ -144,7 +160,7 @@ def shows_the_padding_only(lengths, n):
 
 @decoder_mask.misconception
 def inverts_the_triangle(lengths, n):
-    """The causal part is the wrong way round in your answer: exactly the future is visible."""
+    """You invert the causal mask: the future is allowed, and the past and the present are hidden."""
     real = masks.padding_mask(lengths, n)
     real_keys = real[:, None, :]
     past = ~masks.causal_mask(n).to(lengths.device)
@@ -153,7 +169,9 @@ def inverts_the_triangle(lengths, n):
 
 @decoder_mask.misconception
 def cannot_see_itself(lengths, n):
-    """A position must see itself: with your triangle the first query has no key at all. Keep the diagonal."""
+    """You leave the diagonal out. A position may see itself.
+
+    So the first query has no key at all."""
     real = masks.padding_mask(lengths, n)
     real_keys = real[:, None, :]
     past = masks.causal_mask(n).to(lengths.device).tril(-1)
@@ -172,7 +190,10 @@ def no_axis_for_the_queries(lengths, n):
 
 @decoder_mask.misconception
 def one_pad_is_visible(lengths, n):
-    """One padded key is visible in each sentence: positions count from 0, so a sentence of length 3 ends at 2."""
+    """You take a position that equals the length for a real one. Positions count from 0: a sentence of length 3 ends at
+    2.
+
+    So one padded key is visible in each sentence that has padding."""
     real = torch.arange(n, device=lengths.device) <= lengths[:, None]
     real_keys = real[:, None, :]
     past = masks.causal_mask(n).to(lengths.device)
@@ -181,11 +202,80 @@ def one_pad_is_visible(lengths, n):
 
 @decoder_mask.misconception
 def last_token_is_hidden(lengths, n):
-    """The last real token of each sentence is hidden, even from itself: one position is lost in your padding mask."""
+    """Your padding mask ends one position too early. Positions count from 0: a sentence of length 3 has the keys 0, 1
+    and 2.
+
+    So the last real token of each sentence is hidden, even from itself."""
     real = torch.arange(n, device=lengths.device) < lengths[:, None] - 1
     real_keys = real[:, None, :]
     past = masks.causal_mask(n).to(lengths.device)
     return real_keys & past
+
+
+@decoder_mask.misconception
+def looks_one_step_ahead(lengths, n):
+    """Your triangle reaches one diagonal too far: each query sees the step after its own."""
+    real = masks.padding_mask(lengths, n)
+    real_keys = real[:, None, :]
+    past = torch.ones(n, n, dtype=torch.bool, device=lengths.device).tril(1)
+    return real_keys & past
+
+
+@decoder_mask.misconception
+def padding_on_the_left_of_the_target(lengths, n):
+    """You expect the padding in front. Here the real tokens come first, and the padding stands behind them."""
+    real = torch.arange(n, device=lengths.device) >= n - lengths[:, None]
+    real_keys = real[:, None, :]
+    past = masks.causal_mask(n).to(lengths.device)
+    return real_keys & past
+
+
+@decoder_mask.misconception
+def one_length_for_the_batch(lengths, n):
+    """You use the length of the longest sentence for all of them. Each sentence has its own."""
+    real = (torch.arange(n, device=lengths.device) < lengths.max()).expand(len(lengths), n)
+    real_keys = real[:, None, :]
+    past = masks.causal_mask(n).to(lengths.device)
+    return real_keys & past
+
+
+@decoder_mask.misconception
+def inverts_both(lengths, n):
+    """You invert both masks and keep the places where both are True then: padded keys in the future."""
+    real = ~masks.padding_mask(lengths, n)
+    real_keys = real[:, None, :]
+    past = ~masks.causal_mask(n).to(lengths.device)
+    return real_keys & past
+
+
+@decoder_mask.misconception
+def adds_the_two(lengths, n):
+    """You add the two masks as numbers. Where both allow a key that is 2, and where one does it is 1; both have to
+    allow it."""
+    real = masks.padding_mask(lengths, n)
+    real_keys = real[:, None, :].int()
+    past = masks.causal_mask(n).to(lengths.device).int()
+    return real_keys + past
+
+
+@decoder_mask.misconception
+def is_additive(lengths, n):
+    """You return an additive mask (0 and -inf), meant to be added to the scores. Here a boolean one is wanted."""
+    real = masks.padding_mask(lengths, n)
+    real_keys = real[:, None, :]
+    past = masks.causal_mask(n).to(lengths.device)
+    return torch.zeros(len(lengths), n, n).masked_fill(~(real_keys & past), -math.inf)
+
+
+@decoder_mask.misconception
+def an_axis_for_the_heads(lengths, n):
+    """Your mask has more axes than (batch, n, n). Whoever needs an axis for the heads adds it later.
+
+    Its entries are right."""
+    real = masks.padding_mask(lengths, n)
+    real_keys = real[:, None, :]
+    past = masks.causal_mask(n).to(lengths.device)
+    return (real_keys & past)[:, None]
 
 
 @decoder_mask.alternative
@@ -206,8 +296,8 @@ def smaller_of_two_limits(lengths, n):
 
 
 @decoder_mask.alternative
-def with_an_axis_for_the_heads(lengths, n):
-    return (masks.padding_mask(lengths, n)[:, None, None, :] * torch.ones(n, n).tril()).bool()
+def multiplied(lengths, n):
+    return masks.padding_mask(lengths, n)[:, None] * torch.ones(n, n).tril()
 
 
 @decoder_mask.alternative

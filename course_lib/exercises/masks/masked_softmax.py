@@ -9,15 +9,15 @@ import torch.nn.functional as F
 
 from course_lib import masks
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import (
-    expect,
-    expect_close,
-    expect_floats,
-    expect_tensor,
-)
+from course_lib.checking.expect import expect_close, expect_floats, expect_tensor
 from course_lib.checking.inputs import normal
 from course_lib.checking.subject import Subject
-from course_lib.exercises.masks.shared import first_place
+from course_lib.exercises.masks.shared import (
+    expect_hidden_is_zero,
+    expect_rows_sum_to_one,
+    expect_shares,
+    first_place,
+)
 from course_lib.masks import allowed_places
 
 masked_softmax = Exercise(
@@ -32,8 +32,16 @@ masked_softmax = Exercise(
             "mask": torch.tensor([[1, 1, 1, 0, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]]).bool()[:, None, :],
         },
         {
-            "scores": torch.tensor([[-300, 600, -301], [3, 2, 1], [990, 991, -999], [-500, -501, -499]]).double(),
-            "mask": torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 0], [1, 1, 1]]).bool(),
+            "scores": torch.tensor(
+                [[-300, 600, -301], [3, 2, 1], [990, 991, -999], [-500, -501, -499], [-999, 5, -1000]]
+            ).double(),
+            "mask": torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 0], [1, 1, 1], [1, 0, 1]]).bool(),
+        },
+        {
+            "scores": normal(2, 3, 4, seed=32, scale=2),
+            "mask": torch.tensor(
+                [[[1, 1, 0, 1], [0, 0, 0, 0], [0, 1, 1, 0]], [[1, 0, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0]]]
+            ).bool(),
         },
     ],
     minutes=10,
@@ -52,11 +60,11 @@ masked_softmax = Exercise(
 
 
 def softmax_answer(subject, case):
-    """The weights, with the rows that have something to look at: (..., query, key) and (..., query)."""
+    """The weights. There may be NaN in them, for rows without an allowed key come last."""
     scores, mask = case.values()
-    weights = expect_tensor(subject(scores, mask), tuple(scores.shape), "the weights")
-    expect_floats(weights.nan_to_num() if weights.is_floating_point() else weights, what="the weights")
-    return weights, mask.expand(scores.shape).any(dim=-1)
+    weights = expect_tensor(subject(scores, mask), tuple(scores.shape), "the result")
+    expect_floats(weights.nan_to_num() if weights.is_floating_point() else weights)
+    return weights
 
 
 @masked_softmax.property("the weights have the shape of the scores", points=1)
@@ -64,34 +72,24 @@ def softmax_shape(subject, case):
     softmax_answer(subject, case)
 
 
+@masked_softmax.property("the allowed keys of a row share the attention in proportion to exp(score)", points=1)
+def softmax_shares(subject, case):
+    expect_shares(softmax_answer(subject, case), case["mask"], masks.masked_softmax(**case))
+
+
 @masked_softmax.property("a hidden key gets weight 0", points=1)
 def softmax_hides(subject, case):
-    weights, has_keys = softmax_answer(subject, case)
-    expect(not weights[has_keys].isnan().any(), "There is NaN in a row in which some keys are allowed.")
-    leak = weights.masked_fill(case["mask"].expand(weights.shape) | ~has_keys[..., None], 0.0).abs()
-    if leak.max() >= 1e-6:
-        place = first_place(leak >= 1e-6)
-        expect(False, f"The key at index {list(place)} is hidden, but it gets weight {float(leak[place]):.3g}.")
+    expect_hidden_is_zero(softmax_answer(subject, case), case["mask"])
 
 
 @masked_softmax.property("the weights of a row sum to 1", points=1)
 def softmax_rows(subject, case):
-    weights, has_keys = softmax_answer(subject, case)
-    sums = weights[has_keys].sum(dim=-1)
-    expect(weights[has_keys].min() >= -1e-6, "There is a negative weight.")
-    expect_close(sums, torch.ones_like(sums), "the sum of each row that has an allowed key")
-
-
-@masked_softmax.property("the weights are the softmax over the allowed keys", points=1)
-def softmax_values(subject, case):
-    weights, has_keys = softmax_answer(subject, case)
-    expect_close(weights[has_keys], masks.masked_softmax(**case)[has_keys], "the rows that have an allowed key")
+    expect_rows_sum_to_one(softmax_answer(subject, case), case["mask"])
 
 
 @masked_softmax.property("a row in which everything is hidden is all 0", points=2)
 def softmax_empty(subject, case):
-    weights, _ = softmax_answer(subject, case)
-    expect_close(weights, masks.masked_softmax(**case), "the result")
+    expect_close(softmax_answer(subject, case), masks.masked_softmax(**case))
 
 
 @masked_softmax.property("gradients are right, and finite although a row is empty", points=1)
@@ -106,7 +104,9 @@ def softmax_gradient(subject, case):
 
 @masked_softmax.misconception
 def empty_rows_are_nan(scores, mask):
-    """A row in which everything is hidden becomes NaN: the softmax of -inf alone is 0/0. Such a row has to be 0."""
+    """A row in which everything is hidden stays as your softmax leaves it. Such a row has to be 0.
+
+    The softmax of -inf alone is 0/0, so it becomes NaN."""
     allowed = allowed_places(mask, scores)
     visible = scores.masked_fill(~allowed, -math.inf)
     weights = visible.softmax(dim=-1)
@@ -115,8 +115,10 @@ def empty_rows_are_nan(scores, mask):
 
 @masked_softmax.misconception
 def empty_rows_are_shared_out(scores, mask):
-    """With a large negative number a row in which everything is hidden becomes uniform: it attends equally to keys
-    that are all forbidden. Such a row has to be 0."""
+    """You fill hidden scores with a large negative number and do nothing for a row in which everything is hidden. Such
+    a row has to be 0.
+
+    All its scores are then equal, and it attends equally to keys that are all forbidden."""
     allowed = allowed_places(mask, scores)
     visible = scores.masked_fill(~allowed, -1e9)
     weights = visible.softmax(dim=-1)
@@ -125,8 +127,10 @@ def empty_rows_are_shared_out(scores, mask):
 
 @masked_softmax.misconception
 def empty_rows_follow_the_scores(scores, mask):
-    """You add a number to the hidden scores. In a row in which everything is hidden all of them move alike, and the
-    softmax comes out as if there were no mask. Such a row has to be 0."""
+    """You add a large negative number to the hidden scores and do nothing for a row in which everything is hidden. Such
+    a row has to be 0.
+
+    All its scores move alike, and its softmax comes out as if there were no mask."""
     allowed = allowed_places(mask, scores)
     visible = scores + (~allowed) * -1e9
     weights = visible.softmax(dim=-1)
@@ -135,8 +139,10 @@ def empty_rows_follow_the_scores(scores, mask):
 
 @masked_softmax.misconception
 def gradient_is_nan(scores, mask):
-    """The weights are right, but the gradient is NaN: in an empty row the NaN of the softmax flows back into the
-    scores. Adding -inf lets it through; filling with -inf stops it."""
+    """You add -inf to the hidden scores. In an empty row the NaN of the softmax then flows back into the scores;
+    filling with -inf stops it.
+
+    The weights are right, but the gradient is NaN."""
     allowed = allowed_places(mask, scores)
     visible = scores + torch.zeros_like(scores).masked_fill(~allowed, -math.inf)
     weights = visible.softmax(dim=-1)
@@ -146,8 +152,10 @@ def gradient_is_nan(scores, mask):
 
 @masked_softmax.misconception
 def writes_into_the_weights(scores, mask):
-    """The weights are right, but you wrote the zeros into them in place, and autograd needs the old values for the
-    gradient. Make a new tensor instead."""
+    """You write the zeros into the weights in place, and autograd needs the old values for the gradient. Make a new
+    tensor instead.
+
+    The weights themselves are right."""
     allowed = allowed_places(mask, scores)
     visible = scores.masked_fill(~allowed, -math.inf)
     weights = visible.softmax(dim=-1)
@@ -167,8 +175,9 @@ def changes_the_scores(scores, mask):
 
 @masked_softmax.misconception
 def loses_the_gradient(scores, mask):
-    """The weights are right, but no gradient reaches the scores: somewhere you leave the graph (detach, item, tolist,
-    torch.tensor, no_grad)."""
+    """No gradient reaches the scores: somewhere you leave the graph (detach, item, tolist, torch.tensor, no_grad).
+
+    The weights themselves are right."""
     allowed = allowed_places(mask, scores)
     visible = scores.detach().masked_fill(~allowed, -math.inf)
     weights = visible.softmax(dim=-1)
@@ -178,8 +187,10 @@ def loses_the_gradient(scores, mask):
 
 @masked_softmax.misconception
 def multiplies_after_the_softmax(scores, mask):
-    """You set weights to 0 after the softmax. The hidden keys have already taken their share, so the rest no longer
-    sums to 1."""
+    """You set weights to 0 after the softmax. The hidden keys have already taken their share by then; they have to be
+    gone before it.
+
+    So the rest no longer sums to 1."""
     allowed = allowed_places(mask, scores)
     weights = scores.softmax(dim=-1)
     return weights.masked_fill(~allowed, 0.0)
@@ -219,8 +230,9 @@ def hidden_score_is_zero(scores, mask):
 
 @masked_softmax.misconception
 def hidden_score_is_minus_ten(scores, mask):
-    """-10 is not negative enough: exp(-10) is 0.00005, and where the allowed scores are very negative too, hidden keys
-    win."""
+    """You fill hidden scores with -10. That is not negative enough.
+
+    exp(-10) is 0.00005, and where the allowed scores are very negative too, hidden keys win."""
     allowed = allowed_places(mask, scores)
     visible = scores.masked_fill(~allowed, -10.0)
     weights = visible.softmax(dim=-1)
@@ -230,7 +242,7 @@ def hidden_score_is_minus_ten(scores, mask):
 
 @masked_softmax.misconception
 def ignores_the_hidden(scores, mask):
-    """The mask changes nothing in the rows that have allowed keys: hidden keys keep their weights."""
+    """You use the mask for the empty rows alone. In the other rows, hidden keys keep their weights."""
     allowed = allowed_places(mask, scores)
     visible = scores
     weights = visible.softmax(dim=-1)
@@ -270,8 +282,9 @@ def over_everything_at_once(scores, mask):
 
 @masked_softmax.misconception
 def exponential_overflows(scores, mask):
-    """You take exp of the raw scores. Beyond about 700 it overflows to inf, and inf / inf is NaN. Subtract the row's
-    maximum first, or let softmax do it."""
+    """You take exp of the raw scores. Subtract the maximum of the row's allowed scores first, or let softmax do it.
+
+    Beyond about 700 exp overflows to inf, and inf / inf is NaN."""
     allowed = allowed_places(mask, scores)
     exponentials = scores.exp() * allowed
     return exponentials / exponentials.sum(dim=-1, keepdim=True)
@@ -279,8 +292,10 @@ def exponential_overflows(scores, mask):
 
 @masked_softmax.misconception
 def exponential_overflows_despite_eps(scores, mask):
-    """You take exp of the raw scores. Beyond about 700 it overflows to inf, and for very negative scores the small
-    number below the fraction swallows everything. Subtract the row's maximum first, or let softmax do it."""
+    """You take exp of the raw scores. Subtract the maximum of the row's allowed scores first, or let softmax do it.
+
+    Beyond about 700 exp overflows to inf, and for very negative scores the small number below the fraction swallows
+    everything."""
     allowed = allowed_places(mask, scores)
     exponentials = scores.exp() * allowed
     return exponentials / (exponentials.sum(dim=-1, keepdim=True) + 1e-9)
@@ -288,8 +303,10 @@ def exponential_overflows_despite_eps(scores, mask):
 
 @masked_softmax.misconception
 def maximum_of_hidden_scores(scores, mask):
-    """You subtract the row's maximum over all keys. A huge hidden score pushes the allowed ones down until exp of them
-    is 0. The maximum has to be taken over the allowed keys only."""
+    """You take the exponentials relative to the maximum of the whole row, hidden scores included. (A softmax over the
+    whole row does that, too.) The maximum has to be taken over the allowed keys only.
+
+    A huge hidden score pushes the allowed ones down until exp of them is 0."""
     allowed = allowed_places(mask, scores)
     exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp() * allowed
     return exponentials / exponentials.sum(dim=-1, keepdim=True)
@@ -297,8 +314,10 @@ def maximum_of_hidden_scores(scores, mask):
 
 @masked_softmax.misconception
 def maximum_of_hidden_scores_despite_eps(scores, mask):
-    """You subtract the row's maximum over all keys, hidden ones included. A huge hidden score pushes the allowed ones
-    down until exp of them is 0. The maximum has to be taken over the allowed keys only."""
+    """You take the exponentials relative to the maximum of the whole row, hidden scores included. (A softmax over the
+    whole row does that, too.) The maximum has to be taken over the allowed keys only.
+
+    A huge hidden score pushes the allowed ones down until the small number below the fraction outweighs them."""
     allowed = allowed_places(mask, scores)
     exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp() * allowed
     return exponentials / (exponentials.sum(dim=-1, keepdim=True) + 1e-9)
@@ -306,8 +325,9 @@ def maximum_of_hidden_scores_despite_eps(scores, mask):
 
 @masked_softmax.misconception
 def maximum_of_the_whole_tensor(scores, mask):
-    """You subtract the maximum of the whole tensor. A row with much smaller scores then vanishes: exp of it is 0.
-    Each row needs the maximum of its own allowed keys."""
+    """You subtract the maximum of the whole tensor. Each row needs the maximum of its own allowed keys.
+
+    A row with much smaller scores vanishes: exp of it is 0."""
     allowed = allowed_places(mask, scores)
     exponentials = (scores - scores.max()).exp() * allowed
     return exponentials / exponentials.sum(dim=-1, keepdim=True)
@@ -325,10 +345,129 @@ def one_hidden_key_empties_the_row(scores, mask):
 
 @masked_softmax.misconception
 def normalises_twice(scores, mask):
-    """You apply softmax twice: the second one sees numbers between 0 and 1 only, and makes them nearly equal."""
+    """You apply a softmax before the mask and another after it. One is enough.
+
+    The second one sees numbers between 0 and 1 only, and makes them nearly equal."""
     allowed = allowed_places(mask, scores)
     visible = scores.softmax(dim=-1).masked_fill(~allowed, -math.inf)
     weights = visible.softmax(dim=-1)
+    empty = ~allowed.any(dim=-1, keepdim=True)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
+
+
+@masked_softmax.misconception
+def ignores_the_mask(scores, mask):
+    """You do not use the mask: every key is visible."""
+    visible = scores
+    weights = visible.softmax(dim=-1)
+    return weights
+
+
+@masked_softmax.misconception
+def hidden_score_is_zero_in_empty_rows_too(scores, mask):
+    """You set hidden scores to 0, or to a number close to it, also in a row in which everything is hidden. But exp(0) =
+    1 is no small weight: a hidden score has to be far below 0."""
+    allowed = allowed_places(mask, scores)
+    visible = scores.masked_fill(~allowed, 0.0)
+    weights = visible.softmax(dim=-1)
+    return weights
+
+
+@masked_softmax.misconception
+def adds_the_truth_values(scores, mask):
+    """You add the mask to the scores: an allowed key gets 1 more, and a hidden one stays where it was. Only an additive
+    mask (0 and -inf) can be added."""
+    allowed = allowed_places(mask, scores)
+    visible = scores + allowed
+    weights = visible.softmax(dim=-1)
+    return weights
+
+
+@masked_softmax.misconception
+def hidden_score_is_huge(scores, mask):
+    """You fill hidden scores with a huge positive number. A hidden score has to be far below 0: the sign is wrong.
+
+    So the hidden keys get all the attention."""
+    allowed = allowed_places(mask, scores)
+    visible = scores.masked_fill(~allowed, 1e9)
+    weights = visible.softmax(dim=-1)
+    return weights
+
+
+@masked_softmax.misconception
+def hidden_score_is_minus_hundred(scores, mask):
+    """You fill hidden scores with -100. That is not negative enough: allowed scores may lie below it."""
+    allowed = allowed_places(mask, scores)
+    visible = scores.masked_fill(~allowed, -100.0)
+    weights = visible.softmax(dim=-1)
+    empty = ~allowed.any(dim=-1, keepdim=True)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
+
+
+@masked_softmax.misconception
+def hidden_score_is_minus_thousand(scores, mask):
+    """You fill hidden scores with -1000. That is not negative enough: allowed scores may be as low themselves."""
+    allowed = allowed_places(mask, scores)
+    visible = scores.masked_fill(~allowed, -1000.0)
+    weights = visible.softmax(dim=-1)
+    empty = ~allowed.any(dim=-1, keepdim=True)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
+
+
+@masked_softmax.misconception
+def looks_for_empty_rows_along_axis_1(scores, mask):
+    """You look for empty rows along axis 1. With a batch axis in front that is the axis of the queries; a row runs
+    along the last axis."""
+    allowed = allowed_places(mask, scores)
+    visible = scores.masked_fill(~allowed, -math.inf)
+    weights = visible.softmax(dim=-1)
+    empty = ~allowed.any(dim=1, keepdim=True)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
+
+
+@masked_softmax.misconception
+def exponential_of_visible_scores(scores, mask):
+    """You take exp of the scores as they are. Subtract the maximum of the row's allowed scores first, or let softmax do
+    it.
+
+    Beyond about 700 exp overflows to inf, below about -700 it is 0, and inf / inf and 0 / 0 are NaN."""
+    allowed = allowed_places(mask, scores)
+    visible = scores.masked_fill(~allowed, -math.inf)
+    weights = visible.exp() / visible.exp().sum(dim=-1, keepdim=True)
+    empty = ~allowed.any(dim=-1, keepdim=True)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
+
+
+@masked_softmax.misconception
+def exponential_overflows_to_zero(scores, mask):
+    """You take exp of the scores as they are and turn NaN into 0. Subtract the maximum of the row's allowed scores
+    first, or let softmax do it.
+
+    Beyond about 700 exp overflows to inf, and inf / inf is NaN too: such a row comes out as 0."""
+    allowed = allowed_places(mask, scores)
+    visible = scores.masked_fill(~allowed, -math.inf)
+    weights = visible.exp() / visible.exp().sum(dim=-1, keepdim=True)
+    return weights.nan_to_num()
+
+
+@masked_softmax.misconception
+def returns_logarithms(scores, mask):
+    """You return the logarithms of the weights. The weights themselves are wanted."""
+    allowed = allowed_places(mask, scores)
+    visible = scores.masked_fill(~allowed, -math.inf)
+    weights = visible.log_softmax(dim=-1)
+    empty = ~allowed.any(dim=-1, keepdim=True)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
+
+
+@masked_softmax.misconception
+def applies_softmax_to_the_weights(scores, mask):
+    """You apply a second softmax to the weights. One is enough.
+
+    The second one sees numbers between 0 and 1 only: it makes them nearly equal and gives hidden keys a share again."""
+    allowed = allowed_places(mask, scores)
+    visible = scores.masked_fill(~allowed, -math.inf)
+    weights = visible.softmax(dim=-1).softmax(dim=-1)
     empty = ~allowed.any(dim=-1, keepdim=True)
     return weights.masked_fill(empty, 0.0) if empty.any() else weights
 
@@ -368,6 +507,14 @@ def row_by_row_in_a_loop(scores, mask):
             weights = weights.masked_scatter(keep, row[keep].softmax(0))
         rows.append(weights)
     return torch.stack(rows).reshape(scores.shape)
+
+
+@masked_softmax.alternative
+def mask_as_a_factor(scores, mask):
+    keep = mask.float()
+    largest = torch.where(mask, scores, torch.full(scores.shape, -1e9)).max(dim=-1, keepdim=True).values
+    exponentials = torch.exp((scores - largest).clamp(max=0.0)) * keep
+    return exponentials / (exponentials.sum(dim=-1, keepdim=True) + 1e-12)
 
 
 @masked_softmax.alternative

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from course_lib import masks
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import (
-    expect,
-    expect_mask,
-    expect_truth_values,
-)
-from course_lib.exercises.masks.shared import first_place
+from course_lib.checking.expect import expect_mask
+from course_lib.exercises.masks.shared import first_place, mask_from, refuse
 from course_lib.masks import require_lengths
 
 padding_mask = Exercise(
@@ -35,7 +33,7 @@ padding_mask = Exercise(
 
 def padding_answer(subject, case):
     lengths, max_len = case.values()
-    return expect_truth_values(subject(lengths, max_len), (len(lengths), max_len))
+    return mask_from(subject, (lengths, max_len), (len(lengths), max_len))
 
 
 @padding_mask.property("the mask has shape (batch, max_len) and holds True and False", points=1)
@@ -43,28 +41,28 @@ def padding_shape(subject, case):
     padding_answer(subject, case)
 
 
+@padding_mask.property("each row has as many True as the sentence has tokens", points=1)
+def padding_counts(subject, case):
+    answer, lengths = padding_answer(subject, case), case["lengths"].tolist()
+    counts = answer.sum(dim=-1).tolist()
+    if counts != lengths:
+        message = f"The lengths are {lengths}, but the numbers of True in your rows are {counts}."
+        refuse(message, answer, masks.padding_mask(**case))
+
+
 @padding_mask.property("no padding is marked as real", points=1)
 def padding_hides(subject, case):
-    answer = padding_answer(subject, case)
-    wrong = answer & ~masks.padding_mask(*case.values())
+    answer, want = padding_answer(subject, case), masks.padding_mask(**case)
+    wrong = answer & ~want
     if wrong.any():
         row, place = first_place(wrong)
         length = int(case["lengths"][row])
-        expect(False, f"Sentence {row} has length {length}, but its place {place} (counted from 0) is True.")
-
-
-@padding_mask.property("each row has as many True as the sentence has tokens", points=1)
-def padding_counts(subject, case):
-    counts = padding_answer(subject, case).sum(dim=-1)
-    expect(
-        torch.equal(counts, case["lengths"]),
-        f"The lengths are {case['lengths'].tolist()}, but your rows hold {counts.tolist()} times True.",
-    )
+        refuse(f"Sentence {row} has length {length}, but its place {place} (counted from 0) is True.", answer, want)
 
 
 @padding_mask.property("exactly the real tokens are True", points=1)
 def padding_exact(subject, case):
-    expect_mask(subject(*case.values()), masks.padding_mask(*case.values()))
+    expect_mask(padding_answer(subject, case), masks.padding_mask(**case))
 
 
 @padding_mask.misconception
@@ -77,7 +75,7 @@ def marks_the_padding(lengths, max_len):
 
 @padding_mask.misconception
 def marks_the_padding_but_one(lengths, max_len):
-    """Your mask is True on the padding, and it begins one place too late. In this course True means: a real token."""
+    """Your mask is True on the padding, but not on its first place. In this course True means: a real token."""
     require_lengths(lengths, max_len)
     positions = torch.arange(max_len, device=lengths.device)
     return positions > lengths[:, None]
@@ -85,7 +83,9 @@ def marks_the_padding_but_one(lengths, max_len):
 
 @padding_mask.misconception
 def lets_one_pad_through(lengths, max_len):
-    """One padded place is visible in each row: positions count from 0, so a sentence of length 3 ends at position 2."""
+    """You take a place that equals the length for a real one. Positions count from 0: a sentence of length 3 ends at 2.
+
+    So one padded place is visible in each row that has padding."""
     require_lengths(lengths, max_len)
     positions = torch.arange(max_len, device=lengths.device)
     return positions <= lengths[:, None]
@@ -93,7 +93,10 @@ def lets_one_pad_through(lengths, max_len):
 
 @padding_mask.misconception
 def hides_the_last_token(lengths, max_len):
-    """The last real token of each sentence is hidden: your positions count from 1, but they have to count from 0."""
+    """You count the positions from 1 (or take one off the length). They count from 0: a sentence of length 3 has the
+    positions 0, 1 and 2.
+
+    So the last real token of each sentence is hidden."""
     require_lengths(lengths, max_len)
     positions = torch.arange(1, max_len + 1, device=lengths.device)
     return positions < lengths[:, None]
@@ -101,7 +104,7 @@ def hides_the_last_token(lengths, max_len):
 
 @padding_mask.misconception
 def positions_down_the_rows(lengths, max_len):
-    """The axes have changed places: each sentence is a row, and its positions run along the row."""
+    """Sentences and positions have changed places: each sentence is a row, and its positions run along the row."""
     require_lengths(lengths, max_len)
     positions = torch.arange(max_len, device=lengths.device)
     return positions[:, None] < lengths
@@ -144,7 +147,7 @@ def padding_on_the_left(lengths, max_len):
 
 @padding_mask.misconception
 def one_length_for_all(lengths, max_len):
-    """Every row of yours has the length of the longest sentence. Each sentence has its own."""
+    """You give every row the length of the longest sentence. Each sentence has its own."""
     require_lengths(lengths, max_len)
     positions = torch.arange(max_len, device=lengths.device)
     return (positions < lengths.max()).expand(len(lengths), max_len)
@@ -152,7 +155,7 @@ def one_length_for_all(lengths, max_len):
 
 @padding_mask.misconception
 def everything_is_real(lengths, max_len):
-    """Every place is marked as real: the lengths are not used."""
+    """You mark every place as real: the lengths are not used."""
     require_lengths(lengths, max_len)
     return torch.ones(len(lengths), max_len, dtype=torch.bool)
 
@@ -167,8 +170,10 @@ def marks_one_token_only(lengths, max_len):
 
 @padding_mask.misconception
 def slices_from_minus_zero(lengths, max_len):
-    """A sentence without padding comes out wholly hidden: you cut off the last 0 places with a slice that starts at
-    -0, and -0 is 0, the beginning."""
+    """You cut off the padding with a slice that starts at minus the number of padded places. Where there is no padding
+    it starts at -0, and that is 0, the beginning.
+
+    So a sentence without padding comes out wholly hidden."""
     mask = torch.ones(len(lengths), max_len, dtype=torch.bool)
     for row, length in enumerate(lengths.tolist()):
         mask[row, -(max_len - length) :] = False
@@ -177,11 +182,44 @@ def slices_from_minus_zero(lengths, max_len):
 
 @padding_mask.misconception
 def a_square_for_each_sentence(lengths, max_len):
-    """That is a mask for pairs of positions, with an axis for the queries. Here one truth value for each token is
+    """You return a mask for pairs of positions, with an axis for the queries. Here one truth value for each token is
     wanted: shape (batch, max_len)."""
     require_lengths(lengths, max_len)
     positions = torch.arange(max_len, device=lengths.device)
     return (positions < lengths[:, None])[:, None, :].expand(-1, max_len, -1)
+
+
+@padding_mask.misconception
+def has_an_axis_too_many(lengths, max_len):
+    """Your mask has more axes than (batch, max_len). Whoever needs an axis for the queries or the heads adds it later.
+
+    Its entries are right."""
+    require_lengths(lengths, max_len)
+    positions = torch.arange(max_len, device=lengths.device)
+    return (positions < lengths[:, None])[:, None, :]
+
+
+@padding_mask.misconception
+def is_additive(lengths, max_len):
+    """You return an additive mask (0 and -inf), meant to be added to the scores. Here a boolean one is wanted."""
+    require_lengths(lengths, max_len)
+    positions = torch.arange(max_len, device=lengths.device)
+    return torch.zeros(len(lengths), max_len).masked_fill(positions >= lengths[:, None], -math.inf)
+
+
+@padding_mask.misconception
+def nothing_is_real(lengths, max_len):
+    """You mark no place as real: nothing in your mask is True."""
+    require_lengths(lengths, max_len)
+    return torch.zeros(len(lengths), max_len, dtype=torch.bool)
+
+
+@padding_mask.misconception
+def marks_the_place_after_the_end(lengths, max_len):
+    """You mark one place in each row, the first one behind the sentence. The real tokens are all those before it."""
+    require_lengths(lengths, max_len)
+    positions = torch.arange(max_len, device=lengths.device)
+    return positions == lengths[:, None]
 
 
 @padding_mask.alternative

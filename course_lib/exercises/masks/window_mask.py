@@ -6,12 +6,8 @@ import torch
 
 from course_lib import masks
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import (
-    expect,
-    expect_mask,
-    expect_truth_values,
-)
-from course_lib.exercises.masks.shared import first_place
+from course_lib.checking.expect import expect_mask
+from course_lib.exercises.masks.shared import first_place, keys_in, mask_from, refuse
 
 window_mask = Exercise(
     masks.window_mask,
@@ -35,7 +31,7 @@ window_mask = Exercise(
 
 def window_answer(subject, case):
     n, radius = case.values()
-    return expect_truth_values(subject(n, radius), (n, n))
+    return mask_from(subject, (n, radius), (n, n))
 
 
 @window_mask.property("the mask is n × n, True or False", points=1)
@@ -43,29 +39,33 @@ def window_shape(subject, case):
     window_answer(subject, case)
 
 
-@window_mask.property("every position may look at itself", points=1)
-def window_diagonal(subject, case):
-    expect(window_answer(subject, case).diagonal().all(), "A position on the diagonal is hidden: |i - i| = 0.")
+@window_mask.property("the first position sees itself and the `radius` positions after it", points=1)
+def window_first(subject, case):
+    answer, want = window_answer(subject, case), masks.window_mask(**case)
+    if not answer[0].equal(want[0]):
+        refuse(f"Query 0 sees {keys_in(answer[0])}. It should see {keys_in(want[0])}.", answer, want)
 
 
 @window_mask.property("nobody looks further than the radius", points=1)
 def window_far(subject, case):
-    n, radius = case.values()
-    far = window_answer(subject, case) & ~masks.window_mask(n, radius)
+    answer, want = window_answer(subject, case), masks.window_mask(**case)
+    far = answer & ~want
     if far.any():
         query, key = first_place(far)
-        steps = abs(query - key)
-        expect(False, f"Query {query} sees key {key}, which is {steps} steps away; the radius is {radius}.")
+        steps, radius = abs(query - key), case["radius"]
+        refuse(f"Query {query} sees key {key}. Their distance is {steps}; the radius is {radius}.", answer, want)
 
 
 @window_mask.property("every position sees all keys up to the radius, on both sides", points=1)
 def window_exact(subject, case):
-    expect_mask(subject(*case.values()), masks.window_mask(*case.values()))
+    expect_mask(window_answer(subject, case), masks.window_mask(**case))
 
 
 @window_mask.misconception
 def stops_one_short(n, radius):
-    """Your window is one step too small on each side: a key exactly `radius` away belongs to it."""
+    """You leave out the keys exactly `radius` steps away. They belong to the window.
+
+    So it is one step too small on each side."""
     positions = torch.arange(n)
     steps = positions[:, None] - positions
     distance = steps.abs()
@@ -74,7 +74,7 @@ def stops_one_short(n, radius):
 
 @window_mask.misconception
 def reaches_one_too_far(n, radius):
-    """Your window is one step too large on each side: the last key of it is `radius` steps away, no further."""
+    """Your window is one step too large: its last key is `radius` steps away, no further."""
     positions = torch.arange(n)
     steps = positions[:, None] - positions
     distance = steps.abs()
@@ -92,7 +92,9 @@ def outside_the_window(n, radius):
 
 @window_mask.misconception
 def past_without_limit(n, radius):
-    """You compare j - i without its absolute value: the future is limited to the radius, the past is not."""
+    """You compare j - i without its absolute value.
+
+    So the future is limited to the radius, and the past is not."""
     positions = torch.arange(n)
     steps = positions[:, None] - positions
     distance = -steps
@@ -101,7 +103,9 @@ def past_without_limit(n, radius):
 
 @window_mask.misconception
 def future_without_limit(n, radius):
-    """You compare i - j without its absolute value: the past is limited to the radius, the future is not."""
+    """You compare i - j without its absolute value.
+
+    So the past is limited to the radius, and the future is not."""
     positions = torch.arange(n)
     steps = positions[:, None] - positions
     distance = steps
@@ -138,7 +142,8 @@ def edge_of_the_window_only(n, radius):
 
 @window_mask.misconception
 def radius_taken_for_width(n, radius):
-    """You take the radius for the whole width of the window. It is the reach to each side: 2 · radius + 1 keys."""
+    """You halve the radius, as if it were the width of the whole window. It is the reach to each side: 2 · radius + 1
+    keys."""
     positions = torch.arange(n)
     steps = positions[:, None] - positions
     distance = steps.abs()
@@ -147,7 +152,7 @@ def radius_taken_for_width(n, radius):
 
 @window_mask.misconception
 def not_itself(n, radius):
-    """A position belongs to its own window: the distance 0 is allowed."""
+    """You leave out the position itself. It belongs to its own window: the distance 0 is allowed."""
     positions = torch.arange(n)
     steps = positions[:, None] - positions
     distance = steps.abs()
@@ -156,7 +161,7 @@ def not_itself(n, radius):
 
 @window_mask.misconception
 def goes_round_the_corner(n, radius):
-    """Your window goes round: the first position sees the last one. A sequence has ends, it is not a ring."""
+    """You let the window go round the ends: the first position sees the last one. A sequence is not a ring."""
     positions = torch.arange(n)
     steps = positions[:, None] - positions
     distance = torch.minimum(steps % n, -steps % n)
@@ -165,8 +170,8 @@ def goes_round_the_corner(n, radius):
 
 @window_mask.misconception
 def slice_begins_below_zero(n, radius):
-    """Near the beginning your slice starts at a negative index, and Python counts that from the end. Cut it off at
-    0."""
+    """Near the beginning your slice starts at a negative index, and Python counts that from the end. The window ends
+    where the sequence does."""
     mask = torch.zeros(n, n, dtype=torch.bool)
     for i in range(n):
         mask[i, i - radius : i + radius + 1] = True
@@ -183,9 +188,60 @@ def fixed_blocks(n, radius):
 
 @window_mask.misconception
 def first_keys_for_everyone(n, radius):
-    """Every query of yours sees the same first keys. The window depends on the query's own position."""
+    """You give every query the same first keys. The window depends on the query's own position."""
     positions = torch.arange(n)
     return (positions <= radius).expand(n, n)
+
+
+@window_mask.misconception
+def forgets_the_radius(n, radius):
+    """You do not use the radius: each position sees its two neighbours, however far the window should reach."""
+    positions = torch.arange(n)
+    steps = positions[:, None] - positions
+    distance = steps.abs()
+    return distance <= 1
+
+
+@window_mask.misconception
+def sees_only_itself(n, radius):
+    """You allow each position itself alone. The `radius` positions on both sides belong to its window too."""
+    return torch.eye(n, dtype=torch.bool)
+
+
+@window_mask.misconception
+def radius_counted_twice(n, radius):
+    """You double the radius. It is the reach to each side already."""
+    positions = torch.arange(n)
+    steps = positions[:, None] - positions
+    distance = steps.abs()
+    return distance <= 2 * radius
+
+
+@window_mask.misconception
+def everything_within(n, radius):
+    """You hide nothing: every position sees the whole sequence."""
+    return torch.ones(n, n, dtype=torch.bool)
+
+
+@window_mask.misconception
+def one_side_falls_short(n, radius):
+    """Your window ends one key too early behind the position. A slice leaves its end out; both sides reach equally
+    far."""
+    mask = torch.zeros(n, n, dtype=torch.bool)
+    for i in range(n):
+        mask[i, max(0, i - radius) : i + radius] = True
+    return mask
+
+
+@window_mask.misconception
+def has_an_axis_too_many(n, radius):
+    """Your mask has more axes than (n, n). Whoever needs an axis for the batch or the heads adds it later.
+
+    Its entries are right."""
+    positions = torch.arange(n)
+    steps = positions[:, None] - positions
+    distance = steps.abs()
+    return (distance <= radius)[None]
 
 
 @window_mask.alternative

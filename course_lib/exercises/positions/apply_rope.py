@@ -8,8 +8,9 @@ import torch
 
 from course_lib import positions as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect_close, expect_floats
+from course_lib.checking.expect import expect, expect_close, expect_floats
 from course_lib.checking.inputs import normal
+from course_lib.checking.subject import Subject
 from course_lib.positions import sinusoidal_encoding
 
 apply_rope = Exercise(
@@ -39,10 +40,10 @@ def rope_shape(subject, case):
     rope_of(subject, case)
 
 
-@apply_rope.property("at position 0 nothing is turned", points=1)
-def rope_at_zero(subject, case):
-    at_zero = {**case, "positions": torch.zeros_like(case["positions"])}
-    expect_close(rope_of(subject, at_zero), case["x"], "the result at position 0, compared with x,")
+@apply_rope.property("the first pair of features is turned by the position itself", points=1)
+def rope_first_pair(subject, case):
+    pair = rope_of(subject, case)[..., :2]
+    expect_close(pair, reference.apply_rope(**case)[..., :2], "the first pair of features", atol=1e-4)
 
 
 @apply_rope.property("every vector keeps its length", points=1)
@@ -59,18 +60,30 @@ def rope_is_relative(subject, case):
         moved = case["positions"] + by
         return rope_of(subject, {"x": q, "positions": moved}) @ rope_of(subject, {"x": k, "positions": moved}).mT
 
-    expect_close(scores(5), scores(0), "the scores after moving all positions by 5", atol=1e-4)
+    change = (scores(5) - scores(0)).abs().max()
+    moved = (case["positions"] + 5).tolist()
+    expect(
+        change < 1e-4,
+        f"with x as queries and its features in reverse order as keys, the scores change by up to {float(change):.4g} "
+        f"if you are asked for the positions {moved} instead. They should not change: all distances are the same.",
+    )
 
 
-@apply_rope.property("pair (2i, 2i+1) is turned by position · 10000^(-2i/d)", points=2)
+@apply_rope.property("pair (2i, 2i+1) is turned by position · 10000^(-2i/d), and gradients pass", points=2)
 def rope_values(subject, case):
     expect_close(rope_of(subject, case), reference.apply_rope(**case), atol=1e-4)
+    args = case["x"], case["positions"]
+    want = Subject(reference.apply_rope).gradient(*args, wrt=0)
+    expect_close(
+        subject.gradient(*args, wrt=0), want, "the gradient of the sum of the result with respect to x", atol=1e-4
+    )
 
 
 @apply_rope.misconception
 def forgets_the_minus_of_the_rotation(x, positions):
-    """Both sines in your rotation have the same sign, and the vectors change their length. One of them is a minus:
-    (a cos - b sin, a sin + b cos)."""
+    """You give both sines of the rotation the same sign. One of them is a minus: (a cos - b sin, a sin + b cos).
+
+    So the vectors change their length."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -85,8 +98,9 @@ def forgets_the_minus_of_the_rotation(x, positions):
 
 @apply_rope.misconception
 def turns_clockwise(x, positions):
-    """You turn the other way round. The scores do not notice, but the minus belongs to the first feature of a pair:
-    (a cos - b sin, a sin + b cos)."""
+    """You turn the other way round. The minus belongs to the first feature of a pair: (a cos - b sin, a sin + b cos).
+
+    The scores do not notice."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -101,8 +115,9 @@ def turns_clockwise(x, positions):
 
 @apply_rope.misconception
 def pairs_first_with_second_half(x, positions):
-    """You paired feature i with feature i + d/2. That is a correct RoPE (many models have it), but with another
-    pairing than asked for: here the pairs are (0, 1), (2, 3), …"""
+    """You pair feature i with feature i + d/2. Here the pairs are (0, 1), (2, 3), …
+
+    That is a correct RoPE, and many models have it, but with another pairing than asked for."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -116,8 +131,10 @@ def pairs_first_with_second_half(x, positions):
 
 @apply_rope.misconception
 def leaves_the_halves_apart(x, positions):
-    """You turned the right pairs, but put all first features before all second ones. Give each feature its old place
-    back: at position 0 nothing may change."""
+    """You put all first features of the pairs before all second ones. Give each feature its old place back: at position
+    0 nothing may change.
+
+    The right pairs are turned."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -131,7 +148,7 @@ def leaves_the_halves_apart(x, positions):
 
 @apply_rope.misconception
 def halves_the_exponent_of_rope(x, positions):
-    """Your exponents are half as large as they should be: i/d where the formula has 2i/d (or i over d/2)."""
+    """Your frequencies are 10000^(-i/d), with i the number of the pair. The exponent is 2i/d (or i over d/2)."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-pairs / d)
@@ -146,7 +163,7 @@ def halves_the_exponent_of_rope(x, positions):
 
 @apply_rope.misconception
 def doubles_the_exponent_of_rope(x, positions):
-    """Your exponents are twice too large: 0, 2, 4, … over d already is 2i/d, and you doubled it again."""
+    """Your frequencies are 10000^(-4i/d), with i the number of the pair. The exponent is 2i/d (or i over d/2)."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-4 * pairs / d)
@@ -176,7 +193,7 @@ def turns_later_pairs_faster(x, positions):
 
 @apply_rope.misconception
 def turns_every_pair_alike(x, positions):
-    """All pairs are turned by the same angle, the position itself. Each pair has a frequency of its own."""
+    """You turn all pairs by the same angle, the position itself. Each pair has a frequency of its own."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = torch.ones(d // 2, device=x.device)
@@ -206,8 +223,9 @@ def has_the_base_1000(x, positions):
 
 @apply_rope.misconception
 def ignores_the_positions(x, positions):
-    """You number the vectors 0, 1, 2, … yourself and ignore the argument positions. Later, when a model writes one
-    token at a time, x holds one vector and its position is not 0."""
+    """You number the vectors 0, 1, 2, … yourself and ignore the argument positions.
+
+    When a model writes one token at a time, x holds one vector, and its position is not 0."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -223,8 +241,9 @@ def ignores_the_positions(x, positions):
 
 @apply_rope.misconception
 def numbers_the_heads(x, positions):
-    """Your angle depends on the axis before time (the head), so that all tokens of a head are turned alike. The
-    position belongs to the axis before the last."""
+    """You make the angle depend on the axis before time (the head). The position belongs to the axis before the last.
+
+    So all tokens of a head are turned alike."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -240,14 +259,14 @@ def numbers_the_heads(x, positions):
 
 @apply_rope.misconception
 def adds_the_table(x, positions):
-    """You added sines and cosines to x. RoPE turns x instead: the length of a vector stays as it was."""
+    """You add sines and cosines to x. RoPE turns x instead: the length of a vector stays as it was."""
     table = sinusoidal_encoding(int(positions.max()) + 1, x.shape[-1])
     return x + table[positions].to(x.dtype)
 
 
 @apply_rope.misconception
 def uses_the_turned_first(x, positions):
-    """You overwrote the first feature and then used its new value to turn the second. Both need the old values."""
+    """You overwrite the first feature and then use its new value to turn the second. Both need the old values."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -262,7 +281,7 @@ def uses_the_turned_first(x, positions):
 
 @apply_rope.misconception
 def mixes_each_feature_with_itself(x, positions):
-    """You added cos and sin times the same feature. To turn a pair, each feature needs a part of the other one."""
+    """You add cos and sin times the same feature. To turn a pair, each feature needs a part of the other one."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -292,8 +311,10 @@ def swaps_sine_and_cosine_of_rope(x, positions):
 
 @apply_rope.misconception
 def mixes_two_pairings(x, positions):
-    """Two pairings are mixed: your angles are laid out for the pairs (i, i + d/2) and repeat after d/2 columns, but the
-    features are turned in pairs (0, 1), (2, 3), …, so the two of a pair get different angles."""
+    """You mix two pairings: your angles are laid out for the pairs (i, i + d/2) and repeat after d/2 columns, but the
+    features are turned in pairs (0, 1), (2, 3), ….
+
+    So the two of a pair get different angles."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -308,8 +329,10 @@ def mixes_two_pairings(x, positions):
 
 @apply_rope.misconception
 def turns_halves_with_interleaved_angles(x, positions):
-    """Two pairings are mixed: your angles are laid out for the pairs (0, 1), (2, 3), …, but you turn feature i together
-    with feature i + d/2, so the two of a pair get different angles."""
+    """You mix two pairings: your angles are laid out for the pairs (0, 1), (2, 3), …, but you turn feature i together
+    with feature i + d/2.
+
+    So the two of a pair get different angles."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -321,12 +344,182 @@ def turns_halves_with_interleaved_angles(x, positions):
 
 @apply_rope.misconception
 def turns_only_the_first_pair(x, positions):
-    """Only the first pair is turned; the other features are left as they were."""
+    """Only the first pair is turned; the other features come out as they were, or nearly so. Each pair has a frequency
+    of its own, 10000^(-2i/d)."""
     turned = x.clone()
     cos, sin = positions.to(x.dtype).cos(), positions.to(x.dtype).sin()
     turned[..., 0] = x[..., 0] * cos - x[..., 1] * sin
     turned[..., 1] = x[..., 0] * sin + x[..., 1] * cos
     return turned
+
+
+@apply_rope.misconception
+def turns_in_degrees_too(x, positions):
+    """You take the angles for degrees. sin and cos want radians, and position times frequency is in radians already."""
+    d = x.shape[-1]
+    pairs = torch.arange(0, d // 2, device=x.device)
+    frequencies = 10000.0 ** (-2 * pairs / d)
+    angles = positions[:, None] * frequencies[None, :] * math.pi / 180
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x[..., 0::2], x[..., 1::2]
+    turned_first = first * cos - second * sin
+    turned_second = first * sin + second * cos
+    turned = torch.stack([turned_first, turned_second], dim=-1)
+    return turned.flatten(start_dim=-2)
+
+
+@apply_rope.misconception
+def turns_twice(x, positions):
+    """You turn every pair twice: the angle is 2 · position · frequency. Once is enough."""
+    d = x.shape[-1]
+    pairs = torch.arange(0, d // 2, device=x.device)
+    frequencies = 10000.0 ** (-2 * pairs / d)
+    angles = 2 * positions[:, None] * frequencies[None, :]
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x[..., 0::2], x[..., 1::2]
+    turned_first = first * cos - second * sin
+    turned_second = first * sin + second * cos
+    turned = torch.stack([turned_first, turned_second], dim=-1)
+    return turned.flatten(start_dim=-2)
+
+
+@apply_rope.misconception
+def counts_positions_from_one(x, positions):
+    """You add 1 to the positions. They are used as they are given: at position 0 nothing is turned."""
+    d = x.shape[-1]
+    pairs = torch.arange(0, d // 2, device=x.device)
+    frequencies = 10000.0 ** (-2 * pairs / d)
+    angles = (positions + 1)[:, None] * frequencies[None, :]
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x[..., 0::2], x[..., 1::2]
+    turned_first = first * cos - second * sin
+    turned_second = first * sin + second * cos
+    turned = torch.stack([turned_first, turned_second], dim=-1)
+    return turned.flatten(start_dim=-2)
+
+
+@apply_rope.misconception
+def counts_the_pairs_from_one(x, positions):
+    """You count the pairs from 1. The first pair has i = 0 and the frequency 1."""
+    d = x.shape[-1]
+    pairs = torch.arange(1, d // 2 + 1, device=x.device)
+    frequencies = 10000.0 ** (-2 * pairs / d)
+    angles = positions[:, None] * frequencies[None, :]
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x[..., 0::2], x[..., 1::2]
+    turned_first = first * cos - second * sin
+    turned_second = first * sin + second * cos
+    turned = torch.stack([turned_first, turned_second], dim=-1)
+    return turned.flatten(start_dim=-2)
+
+
+@apply_rope.misconception
+def adds_x_to_the_turned(x, positions):
+    """You add the turned vector to x. It takes the place of x."""
+    d = x.shape[-1]
+    pairs = torch.arange(0, d // 2, device=x.device)
+    frequencies = 10000.0 ** (-2 * pairs / d)
+    angles = positions[:, None] * frequencies[None, :]
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x[..., 0::2], x[..., 1::2]
+    turned_first = first * cos - second * sin
+    turned_second = first * sin + second * cos
+    turned = torch.stack([turned_first, turned_second], dim=-1)
+    return x + turned.flatten(start_dim=-2)
+
+
+@apply_rope.misconception
+def turns_nothing(x, positions):
+    """You return x as it is: nothing is turned."""
+    d = x.shape[-1]
+    pairs = torch.arange(0, d // 2, device=x.device)
+    frequencies = 10000.0 ** (-2 * pairs / d)
+    angles = 0 * positions[:, None] * frequencies[None, :]
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x[..., 0::2], x[..., 1::2]
+    turned_first = first * cos - second * sin
+    turned_second = first * sin + second * cos
+    turned = torch.stack([turned_first, turned_second], dim=-1)
+    return turned.flatten(start_dim=-2)
+
+
+@apply_rope.misconception
+def divides_by_the_number_of_positions(x, positions):
+    """You divide the position by the number of vectors. A position is used as it is given, however long the text is."""
+    d = x.shape[-1]
+    pairs = torch.arange(0, d // 2, device=x.device)
+    frequencies = 10000.0 ** (-2 * pairs / d)
+    angles = positions[:, None] / len(positions) * frequencies[None, :]
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x[..., 0::2], x[..., 1::2]
+    turned_first = first * cos - second * sin
+    turned_second = first * sin + second * cos
+    turned = torch.stack([turned_first, turned_second], dim=-1)
+    return turned.flatten(start_dim=-2)
+
+
+@apply_rope.misconception
+def turns_without_a_gradient(x, positions):
+    """You take x out of the graph (detach, .data, no_grad or item).
+
+    The numbers are right, but queries and keys cannot learn."""
+    d = x.shape[-1]
+    pairs = torch.arange(0, d // 2, device=x.device)
+    frequencies = 10000.0 ** (-2 * pairs / d)
+    angles = positions[:, None] * frequencies[None, :]
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x.detach()[..., 0::2], x.detach()[..., 1::2]
+    turned_first = first * cos - second * sin
+    turned_second = first * sin + second * cos
+    turned = torch.stack([turned_first, turned_second], dim=-1)
+    return turned.flatten(start_dim=-2)
+
+
+@apply_rope.misconception
+def turns_in_place(x, positions):
+    """You write the turned features into x itself. The second one is made from a first that has already changed, and
+    the caller still needs x."""
+    d = x.shape[-1]
+    pairs = torch.arange(0, d // 2, device=x.device)
+    frequencies = 10000.0 ** (-2 * pairs / d)
+    angles = positions[:, None] * frequencies[None, :]
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x[..., 0::2], x[..., 1::2]
+    x[..., 0::2] = first * cos - second * sin
+    x[..., 1::2] = first * sin + second * cos
+    return x
+
+
+@apply_rope.misconception
+def has_two_minuses(x, positions):
+    """You give both sines of the rotation a minus. Only the first has one: (a cos - b sin, a sin + b cos).
+
+    So the vectors change their length."""
+    d = x.shape[-1]
+    pairs = torch.arange(0, d // 2, device=x.device)
+    frequencies = 10000.0 ** (-2 * pairs / d)
+    angles = positions[:, None] * frequencies[None, :]
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x[..., 0::2], x[..., 1::2]
+    turned_first = first * cos - second * sin
+    turned_second = second * cos - first * sin
+    turned = torch.stack([turned_first, turned_second], dim=-1)
+    return turned.flatten(start_dim=-2)
+
+
+@apply_rope.misconception
+def swaps_the_features_of_a_pair(x, positions):
+    """You return the two features of each pair in the wrong order. Each keeps its place."""
+    d = x.shape[-1]
+    pairs = torch.arange(0, d // 2, device=x.device)
+    frequencies = 10000.0 ** (-2 * pairs / d)
+    angles = positions[:, None] * frequencies[None, :]
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x[..., 0::2], x[..., 1::2]
+    turned_first = first * cos - second * sin
+    turned_second = first * sin + second * cos
+    turned = torch.stack([turned_second, turned_first], dim=-1)
+    return turned.flatten(start_dim=-2)
 
 
 @apply_rope.alternative
@@ -345,6 +538,21 @@ def with_rotate_half_interleaved(x, positions):
     angles = torch.einsum("t,f->tf", positions.float(), inverse).repeat_interleave(2, dim=-1)
     swapped = torch.stack([-x[..., 1::2], x[..., ::2]], dim=-1).reshape(x.shape)
     return x * angles.cos() + swapped * angles.sin()
+
+
+@apply_rope.alternative
+def with_rotation_matrices(x, positions):
+    d = x.shape[-1]
+    rows = []
+    for t, position in enumerate(positions):
+        rotation = torch.zeros(d, d)
+        for i in range(d // 2):
+            angle = position / 10000 ** (2 * i / d)
+            rotation[2 * i, 2 * i] = rotation[2 * i + 1, 2 * i + 1] = torch.cos(angle)
+            rotation[2 * i + 1, 2 * i] = torch.sin(angle)
+            rotation[2 * i, 2 * i + 1] = -torch.sin(angle)
+        rows.append(x[..., t, :] @ rotation.T)
+    return torch.stack(rows, dim=-2)
 
 
 @apply_rope.alternative

@@ -9,6 +9,7 @@ from course_lib import positions as reference
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import Failure, expect, expect_close, expect_floats
 from course_lib.checking.inputs import normal
+from course_lib.exercises.positions.shared import expect_nothing_else_happens
 
 learned_positions = Exercise(
     reference.LearnedPositions,
@@ -16,6 +17,7 @@ learned_positions = Exercise(
         {"max_len": 5, "d_model": 4, "x": normal(2, 3, 4, seed=11), "table": normal(5, 4, seed=12)},
         {"max_len": 6, "d_model": 3, "x": normal(4, 2, 3, seed=13), "table": normal(6, 3, seed=14)},
         {"max_len": 4, "d_model": 7, "x": normal(3, 4, 7, seed=15), "table": normal(4, 7, seed=16)},
+        {"max_len": 8, "d_model": 2, "x": normal(1, 3, 2, seed=17), "table": normal(8, 2, seed=18)},
     ],
     minutes=8,
     difficulty=1,
@@ -45,23 +47,20 @@ def learned_module(subject, case):
     return built, names[0]
 
 
-@learned_positions.property("the result has the shape of x", points=1)
-def learned_shape(subject, case):
-    built = subject.build(case["max_len"], case["d_model"])
-    with built.unobserved():  # every student's random start is another one
-        expect_floats(built(case["x"].float()), tuple(case["x"].shape))
+def learned_wanted(case):
+    return case["x"] + case["table"][: case["x"].shape[1]]
 
 
-@learned_positions.property("there is one trainable table, one row a position", points=1)
+@learned_positions.property("there is one trainable table, one row per position; the result is as large as x", points=1)
 def learned_has_a_table(subject, case):
-    learned_module(subject, case)
+    built, _ = learned_module(subject, case)
+    expect_floats(built(case["x"]), tuple(case["x"].shape))
 
 
 @learned_positions.property("at position t, row t of the table is added", points=2)
 def learned_values(subject, case):
     built, _ = learned_module(subject, case)
-    want = case["x"] + case["table"][: case["x"].shape[1]]
-    expect_close(built(case["x"]), want)
+    expect_close(built(case["x"]), learned_wanted(case))
 
 
 @learned_positions.property("the rows that were used learn, and no others", points=1)
@@ -69,10 +68,17 @@ def learned_gradients(subject, case):
     built, name = learned_module(subject, case)
     x, n = case["x"], case["x"].shape[1]
     slope = built.parameter_gradients(x)[name].reshape(case["table"].shape)
+    built.note("gradient of the table", slope)
     want = torch.zeros_like(case["table"])
-    want[:n] = 2 * (x + case["table"][:n]).sum(dim=0)
+    want[:n] = 2 * learned_wanted(case).sum(dim=0)
     expect(slope.any(), "No gradient reaches the table: it would never be trained.")
     expect_close(slope, want, "the gradient of the table")
+
+
+@learned_positions.property("nothing else happens to x: no dropout in training, and gradients pass", points=1)
+def learned_leaves_x_alone(subject, case):
+    built, _ = learned_module(subject, case)
+    expect_nothing_else_happens(built, case["x"], learned_wanted(case))
 
 
 @learned_positions.misconception
@@ -106,8 +112,9 @@ class swaps_rows_and_columns(nn.Module):
 
 @learned_positions.misconception
 class learns_one_number_a_position(nn.Module):
-    """Your table holds one number for each position, which is added to all features alike. A position needs a vector
-    of d_model numbers."""
+    """Your table holds one number for each position. A position needs a vector of d_model numbers.
+
+    So the same number is added to all features."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -122,8 +129,9 @@ class learns_one_number_a_position(nn.Module):
 
 @learned_positions.misconception
 class learns_one_vector_for_all(nn.Module):
-    """Your module learns one vector and adds it everywhere: the tokens still do not know where they stand. Each
-    position needs a vector of its own."""
+    """Your module learns one vector and adds it everywhere. Each position needs a vector of its own.
+
+    So the tokens still do not know where they stand."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -150,8 +158,8 @@ class adds_the_whole_learned_table(nn.Module):
 
 @learned_positions.misconception
 class numbers_the_batch(nn.Module):
-    """You number the sentences of the batch, not the tokens of a sentence: x is (batch, time, d_model), and time is
-    axis 1."""
+    """You number the sentences of the batch, not the tokens of a sentence. x is (batch, time, d_model): time is axis
+    1."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -166,7 +174,7 @@ class numbers_the_batch(nn.Module):
 
 @learned_positions.misconception
 class looks_up_the_features(nn.Module):
-    """You looked up x itself. What is looked up is the position: the whole numbers 0, 1, 2, …"""
+    """You look up x itself. What is looked up is the position: the whole numbers 0, 1, 2, …"""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -181,8 +189,9 @@ class looks_up_the_features(nn.Module):
 
 @learned_positions.misconception
 class looks_up_the_length(nn.Module):
-    """You looked up a single number, the length of x, so that all tokens get one and the same row. Look up one
-    position for each token."""
+    """You look up a single number, the length of x. Look up one position for each token.
+
+    So all tokens get one and the same row."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -197,8 +206,9 @@ class looks_up_the_length(nn.Module):
 
 @learned_positions.misconception
 class numbers_from_one(nn.Module):
-    """Your positions start at 1, so row 0 is never used and a text of full length has no row for its last token.
-    Count from 0."""
+    """Your positions start at 1. Count from 0.
+
+    So row 0 is never used, and a text of full length has no row for its last token."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -213,8 +223,9 @@ class numbers_from_one(nn.Module):
 
 @learned_positions.misconception
 class slices_from_one(nn.Module):
-    """Your slice starts at row 1, so row 0 is never used and a text of full length has no row for its last token.
-    Count from 0."""
+    """Your slice starts at row 1. Count from 0.
+
+    So row 0 is never used, and a text of full length has no row for its last token."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -228,7 +239,7 @@ class slices_from_one(nn.Module):
 
 @learned_positions.misconception
 class takes_the_last_learned_rows(nn.Module):
-    """You took the last rows of the table. The first token stands at position 0: take the first rows."""
+    """You take the last rows of the table. The first token stands at position 0: take the first rows."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -242,7 +253,7 @@ class takes_the_last_learned_rows(nn.Module):
 
 @learned_positions.misconception
 class numbers_backwards(nn.Module):
-    """Your positions run backwards: the first token gets the row of the last position."""
+    """Your positions run backwards: the first token gets the highest number. It stands at position 0."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -257,7 +268,7 @@ class numbers_backwards(nn.Module):
 
 @learned_positions.misconception
 class multiplies_with_the_learned_table(nn.Module):
-    """You multiplied x by the rows of the table. They are added."""
+    """You multiply x by the rows of the table. They are added."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -272,7 +283,7 @@ class multiplies_with_the_learned_table(nn.Module):
 
 @learned_positions.misconception
 class returns_the_learned_rows_alone(nn.Module):
-    """Your result holds the rows of the table alone: x itself is lost."""
+    """You return the rows of the table alone: x itself is lost."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -287,7 +298,7 @@ class returns_the_learned_rows_alone(nn.Module):
 
 @learned_positions.misconception
 class returns_the_learned_rows_without_a_batch(nn.Module):
-    """Your result holds the rows of the table alone: x itself, with its batch axis, is lost."""
+    """You return the rows of the table alone: x itself, with its batch axis, is lost."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -317,8 +328,9 @@ class adds_x_twice_to_the_rows(nn.Module):
 
 @learned_positions.misconception
 class adds_learned_rows_in_place(nn.Module):
-    """x += … writes into the caller's tensor, so a second call would add the positions a second time. Make a new
-    tensor."""
+    """You write into the caller's tensor (x += …). Make a new one.
+
+    A second call with the same x would add the positions a second time."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -334,8 +346,9 @@ class adds_learned_rows_in_place(nn.Module):
 
 @learned_positions.misconception
 class detaches_the_rows(nn.Module):
-    """The table is a parameter, but you took its rows out of the graph (detach, .data or no_grad): no gradient comes
-    back to them, so they are never trained."""
+    """You take the rows of the table out of the graph (detach, .data or no_grad).
+
+    So no gradient comes back to them, and they are never trained."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -346,6 +359,116 @@ class detaches_the_rows(nn.Module):
         positions = torch.arange(0, n, device=x.device)
         rows = self.table(positions)
         return x + rows.detach()
+
+
+@learned_positions.misconception
+class counts_the_sentences(nn.Module):
+    """You take as many rows as the batch has sentences. x is (batch, time, d_model): time is axis 1."""
+
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.table = nn.Embedding(max_len, d_model)
+
+    def forward(self, x):
+        n = x.shape[0]
+        positions = torch.arange(0, n, device=x.device)
+        rows = self.table(positions)
+        return x + rows
+
+
+@learned_positions.misconception
+class has_a_padding_row(nn.Module):
+    """You make row 0 a padding row (padding_idx=0), which is never trained. Position 0 is a position like any other."""
+
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.table = nn.Embedding(max_len, d_model, padding_idx=0)
+
+    def forward(self, x):
+        n = x.shape[1]
+        positions = torch.arange(0, n, device=x.device)
+        rows = self.table(positions)
+        return x + rows
+
+
+@learned_positions.misconception
+class leaves_dropout_after_the_sum(nn.Module):
+    """You apply dropout after the sum. This module only adds the table.
+
+    In evaluation the result is right, in training it is not."""
+
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.table = nn.Embedding(max_len, d_model)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x):
+        n = x.shape[1]
+        positions = torch.arange(0, n, device=x.device)
+        rows = self.table(positions)
+        return self.dropout(x + rows)
+
+
+@learned_positions.misconception
+class drops_out_in_evaluation_too(nn.Module):
+    """You apply dropout, and it is always on, in evaluation too. This module only adds the table."""
+
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.table = nn.Embedding(max_len, d_model)
+
+    def forward(self, x):
+        n = x.shape[1]
+        positions = torch.arange(0, n, device=x.device)
+        rows = self.table(positions)
+        return nn.functional.dropout(x + rows, 0.1)
+
+
+@learned_positions.misconception
+class cuts_x_off(nn.Module):
+    """You take x out of the graph (detach, .data or no_grad). The gradient has to pass through this module.
+
+    The numbers are right, but the embedding before it would never learn."""
+
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.table = nn.Embedding(max_len, d_model)
+
+    def forward(self, x):
+        n = x.shape[1]
+        positions = torch.arange(0, n, device=x.device)
+        rows = self.table(positions)
+        return x.detach() + rows
+
+
+@learned_positions.misconception
+class scales_x_too(nn.Module):
+    """You multiply x by √d_model as well. That belongs to the embedding layer; this module only adds positions."""
+
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.table = nn.Embedding(max_len, d_model)
+
+    def forward(self, x):
+        n = x.shape[1]
+        positions = torch.arange(0, n, device=x.device)
+        rows = self.table(positions)
+        return x * x.shape[-1] ** 0.5 + rows
+
+
+@learned_positions.misconception
+class appends_the_rows(nn.Module):
+    """You append the rows to x, which makes it twice as wide. Here they are added."""
+
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.table = nn.Embedding(max_len, d_model)
+
+    def forward(self, x):
+        n = x.shape[1]
+        positions = torch.arange(0, n, device=x.device)
+        rows = self.table(positions)
+        return torch.cat([x, rows.expand_as(x)], dim=-1)
 
 
 @learned_positions.alternative

@@ -10,9 +10,9 @@ from torch import nn
 
 from course_lib import positions as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect, expect_agreement, expect_close, expect_floats, is_close
+from course_lib.checking.expect import expect, expect_close, expect_floats, is_close
 from course_lib.checking.inputs import normal
-from course_lib.exercises.positions.shared import for_an_even_width
+from course_lib.exercises.positions.shared import expect_nothing_else_happens, for_an_even_width
 from course_lib.positions import sinusoidal_encoding
 
 positional_encoding = Exercise(
@@ -22,6 +22,9 @@ positional_encoding = Exercise(
         {"d_model": 6, "max_len": 4, "x": normal(3, 4, 6, seed=2).float()},
         {"d_model": 5, "max_len": 9, "x": normal(1, 2, 5, seed=3).float()},
         {"d_model": 8, "max_len": 30, "x": normal(4, 7, 8, seed=4)},
+        {"d_model": 4, "max_len": 1, "x": normal(3, 1, 4, seed=5).float()},
+        {"d_model": 6, "max_len": 3, "x": normal(1, 2, 6, seed=6).float()},
+        {"d_model": 10, "max_len": 6, "x": normal(2, 3, 10, seed=7).half()},
     ],
     minutes=10,
     difficulty=2,
@@ -30,7 +33,7 @@ positional_encoding = Exercise(
         "self.register_buffer(name, tensor) keeps a tensor that moves with the module and is no parameter.",
         "x has shape (batch, time, d_model). Which of the three sizes says how many rows of the table you need?",
         'In __init__: self.register_buffer("table", reference.sinusoidal_encoding(max_len, d_model)). '
-        "In forward: return x + self.table[: x.shape[1]].",
+        "In forward: return x + self.table[: x.shape[1]].to(x.dtype).",
     ],
 )
 
@@ -44,35 +47,44 @@ def module_wanted(case):
     return x + sinusoidal_encoding(x.shape[1], case["d_model"]).to(x.dtype)
 
 
+def is_half(case):
+    return case["x"].dtype == torch.half
+
+
+def in_full_precision(holds):
+    """A property that leaves out x in half precision, and an odd d_model: each has a property of its own."""
+
+    def holds_in_full_precision(subject, case):
+        if not is_half(case):
+            holds(subject, case)
+
+    return for_an_even_width(holds_in_full_precision)
+
+
 @positional_encoding.property("the result has the shape and the dtype of x", points=1)
-@for_an_even_width
+@in_full_precision
 def module_shape(subject, case):
     x = case["x"]
-    got = expect_floats(module_of(subject, case)(x), tuple(x.shape))
-    expect(
-        got.dtype == x.dtype,
-        f"x is {x.dtype} and the result is {got.dtype}. The next layer would refuse it: make the table {x.dtype}.",
-    )
-
-
-@positional_encoding.property("every sentence of the batch gets the same position vectors", points=1)
-@for_an_even_width
-def module_is_alike_for_all(subject, case):
-    x = case["x"]
     built = module_of(subject, case)
-    added = expect_floats(built(x), tuple(x.shape)) - x
-    claim = "You add something else to one sentence than to the first."
-    expect_agreement(added, added[:1].expand_as(added), claim)
+    got = expect_floats(built(x), tuple(x.shape))
+    built.note("dtype", str(got.dtype))
+    expect(got.dtype == x.dtype, f"x is {x.dtype}, but the result is {got.dtype}. The next layer would refuse it.")
 
 
 @positional_encoding.property("x plus the first rows of the sinusoidal table", points=2)
-@for_an_even_width
+@in_full_precision
 def module_values(subject, case):
-    expect_close(module_of(subject, case)(case["x"]), module_wanted(case), atol=1e-4)
+    x = case["x"]
+    got = expect_floats(module_of(subject, case)(x), tuple(x.shape))
+    added = got - x
+    other = [b for b in range(len(x)) if not is_close(added[b], added[0], atol=1e-4)]
+    if other:
+        expect(False, f"What you add to sentence {other[0]} of the batch is not what you add to sentence 0.")
+    expect_close(got, module_wanted(case), atol=1e-4)
 
 
 @positional_encoding.property("the table is a buffer: it moves with the module, and it is not trained", points=1)
-@for_an_even_width
+@in_full_precision
 def module_has_a_buffer(subject, case):
     built = module_of(subject, case)
     trained = built.shapes()
@@ -81,24 +93,49 @@ def module_has_a_buffer(subject, case):
         built.moves_to_another_device(case["x"]),
         "After module.to(another_device) your table stays behind on the old device, and adding it to x fails.",
     )
+    sizes = [math.prod(shape) for shape in built.buffers().values()]
+    keeps_it = case["max_len"] * case["d_model"] in sizes
+    built.note("keeps the table as a buffer", keeps_it)
+    expect(keeps_it, f"No buffer of your module holds a table of {case['max_len']} × {case['d_model']} numbers.")
+
+
+@positional_encoding.property("nothing else happens to x: precision kept, no dropout, gradients pass", points=1)
+@for_an_even_width
+def module_leaves_x_alone(subject, case):
+    if not is_half(case):
+        expect_nothing_else_happens(module_of(subject, case), case["x"], module_wanted(case))
+    elif is_right_without_a_trace(subject, {**case, "x": case["x"].float()}):
+        with subject.unobserved():  # the last digits depend on when the table is rounded
+            got = expect_floats(module_of(subject, case)(case["x"]), tuple(case["x"].shape))
+        subject.note("dtype", str(got.dtype))
+        expect(
+            got.dtype == torch.half,
+            f"x is in half precision (torch.float16), but the result is {got.dtype}. The next layer would refuse it.",
+        )
+        expect_close(got, module_wanted(case), atol=1e-2)
+
+
+def is_right_without_a_trace(subject, case):
+    """Whether the module is right here. If not, the mistake is another one than the one that is looked for."""
+    with subject.unobserved():
+        got = module_of(subject, case)(case["x"])
+    return isinstance(got, torch.Tensor) and is_close(got, module_wanted(case), atol=1e-4)
 
 
 @positional_encoding.property("an odd d_model works as well", points=1)
 def module_of_an_odd_width(subject, case):
     if case["d_model"] % 2 == 0:
-        module_of(subject, case)(case["x"])  # the last property also looks at what became of x
         return
     even = {**case, "d_model": case["d_model"] - 1, "x": case["x"][..., 1:]}
-    with subject.unobserved():
-        got = module_of(subject, even)(even["x"])
-    if isinstance(got, torch.Tensor) and is_close(got, module_wanted(even), atol=1e-4):
+    if is_right_without_a_trace(subject, even):
         expect_close(module_of(subject, case)(case["x"]), module_wanted(case), atol=1e-4)
 
 
 @positional_encoding.misconception
 class adds_along_the_batch(nn.Module):
-    """The rows of your table run along the batch: each sentence gets one vector for all of its tokens. x is
-    (batch, time, d_model), and time is axis 1."""
+    """You let the rows of the table run along the batch. x is (batch, time, d_model): time is axis 1.
+
+    So each sentence gets one vector for all of its tokens."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -113,8 +150,8 @@ class adds_along_the_batch(nn.Module):
 
 @positional_encoding.misconception
 class lets_the_table_run_along_the_first_axis(nn.Module):
-    """Your rows have the shape (time, 1, d_model), which is made for inputs with time first. Here the batch is axis 0
-    and time is axis 1."""
+    """You give the rows the shape (time, 1, d_model), which is made for inputs with time first. Here the batch is axis
+    0 and time is axis 1."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -129,7 +166,7 @@ class lets_the_table_run_along_the_first_axis(nn.Module):
 
 @positional_encoding.misconception
 class adds_x_twice(nn.Module):
-    """x is in your result twice: 2x + table. The positions are added to x once."""
+    """x is in your result twice. The positions are added to x once."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -159,8 +196,9 @@ class adds_the_whole_table(nn.Module):
 
 @positional_encoding.misconception
 class trains_the_table(nn.Module):
-    """Your table is an nn.Parameter: the optimiser would change it. The sinusoids are fixed, there is nothing to
-    learn in them."""
+    """You make the table an nn.Parameter that is trained. The sinusoids are fixed: there is nothing to learn in them.
+
+    So the optimiser would change it."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -175,8 +213,9 @@ class trains_the_table(nn.Module):
 
 @positional_encoding.misconception
 class keeps_a_plain_attribute(nn.Module):
-    """Your table is a plain attribute, of which nn.Module knows nothing: module.to(device) leaves it behind. Register
-    it as a buffer."""
+    """You keep the table as a plain attribute, of which nn.Module knows nothing. Register it as a buffer.
+
+    So module.to(device) leaves it behind."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -206,7 +245,7 @@ class scales_x(nn.Module):
 
 @positional_encoding.misconception
 class returns_the_positions_alone(nn.Module):
-    """Your result holds the position vectors alone: x itself is lost."""
+    """You return the position vectors alone: x itself is lost."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -221,7 +260,7 @@ class returns_the_positions_alone(nn.Module):
 
 @positional_encoding.misconception
 class returns_the_rows_alone(nn.Module):
-    """Your result is the slice of the table: x itself, with its batch axis, is lost."""
+    """You return the rows of the table: x itself, with its batch axis, is lost."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -251,7 +290,7 @@ class takes_the_last_rows(nn.Module):
 
 @positional_encoding.misconception
 class skips_position_zero(nn.Module):
-    """Your first token gets the vector of position 1. Counting starts at 0."""
+    """You give the first token the vector of position 1. Counting starts at 0."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -266,8 +305,8 @@ class skips_position_zero(nn.Module):
 
 @positional_encoding.misconception
 class adds_one_row_to_all(nn.Module):
-    """Every token gets the same row, the one of the position x.shape[1]. Each token needs the row of its own
-    position: a slice, not one index."""
+    """You add one and the same row to every token, the one of the position x.shape[1]. Each token needs the row of its
+    own position: a slice, not one index."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -282,7 +321,9 @@ class adds_one_row_to_all(nn.Module):
 
 @positional_encoding.misconception
 class multiplies_with_the_table(nn.Module):
-    """You multiplied x by the table. Position vectors are added: at position 0 every sine is 0 and would erase x."""
+    """You multiply x by the table. Position vectors are added.
+
+    At position 0 every sine is 0 and erases its feature of x."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -311,8 +352,9 @@ class concatenates_the_positions(nn.Module):
 
 
 @positional_encoding.misconception
-class takes_max_len_first(nn.Module):
-    """Your constructor has its arguments in the other order: d_model comes first, max_len second."""
+class swaps_the_sizes_of_the_table(nn.Module):
+    """Your table has d_model rows and max_len columns: the two sizes have changed places, in your constructor's
+    arguments or where the table is made. It needs max_len rows."""
 
     def __init__(self, max_len, d_model=5000):
         super().__init__()
@@ -327,7 +369,8 @@ class takes_max_len_first(nn.Module):
 
 @positional_encoding.misconception
 class makes_a_wide_short_table(nn.Module):
-    """The table got its two sizes in the wrong order: max_len rows, d_model columns."""
+    """You make a table of d_model rows and max_len columns and turn it round. That is not the same: the formula divides
+    by the number of columns, d_model."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -342,8 +385,9 @@ class makes_a_wide_short_table(nn.Module):
 
 @positional_encoding.misconception
 class makes_the_table_double(nn.Module):
-    """Your table is in double precision (numpy's default), and so the result is too, though x was not. The next
-    layer would refuse it."""
+    """Your table is in double precision (numpy's default), and you add it as it is. The result needs the dtype of x.
+
+    So the result is in double precision too, though x was not."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -358,8 +402,9 @@ class makes_the_table_double(nn.Module):
 
 @positional_encoding.misconception
 class changes_x_in_place(nn.Module):
-    """x += … writes into the caller's tensor, so a second call would add the positions a second time. Make a new
-    tensor."""
+    """You write into the caller's tensor (x += …). Make a new one.
+
+    A second call with the same x would add the positions a second time."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -375,8 +420,7 @@ class changes_x_in_place(nn.Module):
 
 @positional_encoding.misconception
 class drops_out_always(nn.Module):
-    """Your dropout is active in evaluation too: two calls with the same x differ. Leave it out here, or use
-    nn.Dropout, which knows when training is over."""
+    """You apply dropout, and it is always on, in evaluation too. This module only adds the table."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -391,8 +435,8 @@ class drops_out_always(nn.Module):
 
 @positional_encoding.misconception
 class wants_a_graphics_card(nn.Module):
-    """.cuda() asks for a graphics card, which this machine need not have. A buffer follows the module to wherever it
-    is moved: there is nothing to do by hand."""
+    """You call .cuda(), which asks for a graphics card that this machine need not have. A buffer follows the module to
+    wherever it is moved: there is nothing to do by hand."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -407,8 +451,9 @@ class wants_a_graphics_card(nn.Module):
 
 @positional_encoding.misconception
 class swaps_sine_and_cosine_in_the_table(nn.Module):
-    """The slice and the sum are right, but in your table sine and cosine have changed places: even columns are
-    sines."""
+    """In your table sine and cosine have changed places: even columns are sines.
+
+    The slice and the sum are right."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -424,8 +469,9 @@ class swaps_sine_and_cosine_in_the_table(nn.Module):
 
 @positional_encoding.misconception
 class puts_all_sines_first_in_the_table(nn.Module):
-    """The slice and the sum are right, but in your table all sines come first and then all cosines. They take turns
-    here."""
+    """In your table all sines come first and then all cosines. They take turns here.
+
+    The slice and the sum are right."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -441,8 +487,9 @@ class puts_all_sines_first_in_the_table(nn.Module):
 
 @positional_encoding.misconception
 class needs_an_even_width_for_the_table(nn.Module):
-    """An odd d_model has one more sine than it has cosines, and your table wants as many of both. Cut the last cosine
-    off, or use sinusoidal_encoding."""
+    """Your table wants as many cosines as sines. An odd d_model has one more sine.
+
+    Cut the last cosine off, or use sinusoidal_encoding."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -458,11 +505,127 @@ class needs_an_even_width_for_the_table(nn.Module):
         return x + rows.to(x.dtype)
 
 
+@positional_encoding.misconception
+class leaves_the_dropout_in(nn.Module):
+    """You apply dropout after the sum, as some tutorials do. This module only adds the table; dropout comes later in
+    the course.
+
+    In evaluation the result is right, in training it is not."""
+
+    def __init__(self, d_model, max_len=5000):
+        super().__init__()
+        table = sinusoidal_encoding(max_len, d_model)
+        self.register_buffer("table", table, persistent=False)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x):
+        n = x.shape[1]
+        rows = self.table[:n]
+        return self.dropout(x + rows.to(x.dtype))
+
+
+@positional_encoding.misconception
+class cuts_x_off(nn.Module):
+    """You take x out of the graph (detach, .data or no_grad). The gradient has to pass through this module.
+
+    The numbers are right, but the embedding before it would never learn."""
+
+    def __init__(self, d_model, max_len=5000):
+        super().__init__()
+        table = sinusoidal_encoding(max_len, d_model)
+        self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x):
+        n = x.shape[1]
+        rows = self.table[:n]
+        return x.detach() + rows.to(x.dtype)
+
+
+@positional_encoding.misconception
+class forgets_the_dtype(nn.Module):
+    """You add the table in its own dtype. The result needs the dtype of x.
+
+    If x is in half precision, the result is not, and the next layer would refuse it."""
+
+    def __init__(self, d_model, max_len=5000):
+        super().__init__()
+        table = sinusoidal_encoding(max_len, d_model)
+        self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x):
+        n = x.shape[1]
+        rows = self.table[:n]
+        return x + rows
+
+
+@positional_encoding.misconception
+class makes_x_like_the_table(nn.Module):
+    """You turn x into the dtype of the table. It is the table that has to follow x: the result needs the dtype of x."""
+
+    def __init__(self, d_model, max_len=5000):
+        super().__init__()
+        table = sinusoidal_encoding(max_len, d_model)
+        self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x):
+        n = x.shape[1]
+        rows = self.table[:n]
+        return x.to(rows.dtype) + rows
+
+
+@positional_encoding.misconception
+class has_no_buffer(nn.Module):
+    """No buffer of your module holds the table. Compute it once, for max_len positions, and register it: a buffer moves
+    with the module and is not trained.
+
+    The numbers are right."""
+
+    def __init__(self, d_model, max_len=5000):
+        super().__init__()
+        table = sinusoidal_encoding(max_len, d_model)
+        self.table = nn.Parameter(table, requires_grad=False)
+
+    def forward(self, x):
+        n = x.shape[1]
+        rows = self.table[:n]
+        return x + rows.to(x.dtype)
+
+
+@positional_encoding.misconception
+class slices_by_the_batch_size(nn.Module):
+    """You take as many rows as the batch has sentences. x is (batch, time, d_model): time is axis 1."""
+
+    def __init__(self, d_model, max_len=5000):
+        super().__init__()
+        table = sinusoidal_encoding(max_len, d_model)
+        self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x):
+        n = x.shape[0]
+        rows = self.table[:n]
+        return x + rows.to(x.dtype)
+
+
+@positional_encoding.misconception
+class zeroes_the_first_row(nn.Module):
+    """You set row 0 of the table to 0. Position 0 is a position like any other: its row is 0, 1, 0, 1, …"""
+
+    def __init__(self, d_model, max_len=5000):
+        super().__init__()
+        table = sinusoidal_encoding(max_len, d_model)
+        table[0] = 0.0
+        self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x):
+        n = x.shape[1]
+        rows = self.table[:n]
+        return x + rows.to(x.dtype)
+
+
 @positional_encoding.alternative
 class SavedWithTheWeights(nn.Module):
-    def __init__(self, d_model, max_len=5000, dropout=0.1):
+    def __init__(self, d_model, max_len=5000):
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
         position = torch.arange(max_len).unsqueeze(1)
         div_term = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
         pe = torch.zeros(1, max_len, d_model)
@@ -471,45 +634,35 @@ class SavedWithTheWeights(nn.Module):
         self.register_buffer("pe", pe)
 
     def forward(self, x):
-        return self.dropout(x + self.pe[:, : x.size(1)])
+        return (x + self.pe[:, : x.size(1)]).to(x.dtype)
 
 
 @positional_encoding.alternative
-class FrozenEmbedding(nn.Module):
+class LookedUp(nn.Module):
     def __init__(self, d_model, max_len):
         super().__init__()
-        self.rows = nn.Embedding.from_pretrained(sinusoidal_encoding(max_len, d_model), freeze=True)
+        self.register_buffer("rows", sinusoidal_encoding(max_len, d_model).double())
 
     def forward(self, x):
-        return x + self.rows(torch.arange(x.shape[1], device=x.device))
+        return x + F.embedding(torch.arange(x.shape[1], device=x.device), self.rows).type_as(x)
 
 
 @positional_encoding.alternative
-class FrozenParameter(nn.Module):
+class TimeFirst(nn.Module):
     def __init__(self, d_model, max_len):
         super().__init__()
-        self.pe = nn.Parameter(sinusoidal_encoding(max_len, d_model), requires_grad=False)
+        self.register_buffer("pe", sinusoidal_encoding(max_len, d_model).unsqueeze(1))
 
     def forward(self, x):
-        return torch.add(self.pe[: x.shape[-2]], x)
-
-
-@positional_encoding.alternative
-class ComputedAtEachCall(nn.Module):
-    def __init__(self, d_model, max_len):
-        super().__init__()
-        self.d_model = d_model
-
-    def forward(self, x):
-        return x + sinusoidal_encoding(x.shape[1], self.d_model).to(x)
-
-
-@positional_encoding.alternative
-class PlainAttributeCarriedAlong(nn.Module):
-    def __init__(self, d_model, max_len):
-        super().__init__()
-        self.pe = sinusoidal_encoding(max_len, d_model).unsqueeze(1)
-
-    def forward(self, x):
-        rows = self.pe[: x.shape[1]].to(x.device)
+        rows = self.pe[: x.shape[1]].to(x)
         return (x.transpose(0, 1) + rows).transpose(0, 1)
+
+
+@positional_encoding.alternative
+class WithARequiresGradFlag(nn.Module):
+    def __init__(self, d_model, max_len):
+        super().__init__()
+        self.register_buffer("pe", sinusoidal_encoding(max_len, d_model))
+
+    def forward(self, x):
+        return torch.add(self.pe[: x.shape[-2]].to(x.dtype).requires_grad_(False), x)

@@ -18,6 +18,7 @@ shift_matrix = Exercise(
         {"k": 3, "d_model": 4},
         {"k": -2, "d_model": 6},
         {"k": 17, "d_model": 8},
+        {"k": 0, "d_model": 10},
     ],
     minutes=12,
     difficulty=3,
@@ -43,10 +44,23 @@ def shift_shape(subject, case):
     shift_of(subject, case)
 
 
-@shift_matrix.property("a shift by 0 changes nothing", points=1)
-def shift_by_zero(subject, case):
-    matrix = shift_of(subject, {**case, "k": 0})
-    expect_close(matrix, torch.eye(case["d_model"], dtype=torch.float64), "the matrix for k = 0")
+def vector_at(pos, d_model):
+    """PE(pos) of any position, negative ones too, in double precision."""
+    column = torch.arange(d_model)
+    angles = pos * 10000.0 ** (-(column - column % 2).double() / d_model)
+    return torch.where(column % 2 == 0, angles.sin(), angles.cos())
+
+
+def expect_shift(matrix, pos, k):
+    want = vector_at(pos + k, len(matrix))
+    expect_close(
+        matrix @ vector_at(pos, len(matrix)), want, f"M @ PE({pos}), which should be PE({pos + k}),", atol=1e-4
+    )
+
+
+@shift_matrix.property("M @ PE(0) = PE(k)", points=1)
+def shift_of_position_zero(subject, case):
+    expect_shift(shift_of(subject, case), 0, case["k"])
 
 
 @shift_matrix.property("pairs do not mix: only the 2 × 2 blocks on the diagonal are filled", points=1)
@@ -65,17 +79,17 @@ def shift_is_orthogonal(subject, case):
 
 @shift_matrix.property("M @ PE(pos) = PE(pos + k), whatever pos is", points=2)
 def shift_values(subject, case):
-    k, d_model = case["k"], case["d_model"]
     matrix = shift_of(subject, case)
-    table = sinusoidal_encoding(60, d_model).double()
     for pos in (2, 3, 10, 40):
-        expect_close(matrix @ table[pos], table[pos + k], f"M @ PE({pos}), compared with PE({pos} + {k}),", atol=1e-4)
+        expect_shift(matrix, pos, case["k"])
 
 
 @shift_matrix.misconception
 def shifts_backwards(k, d_model):
-    """Your matrix turns the wrong way: it moves a vector back by k. The minus sign stands at the wrong sine, or the
-    matrix is meant for row vectors."""
+    """Your matrix turns the wrong way: the minus stands at the wrong sine, the angle has one too many, or the matrix is
+    meant for row vectors.
+
+    So it moves a vector back by k."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2):
         angle = k / 10000 ** (2 * i / d_model)
@@ -89,7 +103,9 @@ def shifts_backwards(k, d_model):
 
 @shift_matrix.misconception
 def forgets_the_minus(k, d_model):
-    """Both sines in your blocks have the same sign, which is no rotation: cos(a + b) = cos a cos b - sin a sin b."""
+    """You give both sines of a block the same sign. In cos(a + b) = cos a cos b - sin a sin b one of them is a minus.
+
+    So your blocks are no rotations."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2):
         angle = k / 10000 ** (2 * i / d_model)
@@ -117,7 +133,7 @@ def turns_all_pairs_alike(k, d_model):
 
 @shift_matrix.misconception
 def pairs_the_two_halves(k, d_model):
-    """You paired column i with column i + d_model/2. In the interleaved table the columns 2i and 2i+1 are a pair."""
+    """You pair column i with column i + d_model/2. In the interleaved table the columns 2i and 2i+1 are a pair."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2):
         angle = k / 10000 ** (2 * i / d_model)
@@ -131,7 +147,7 @@ def pairs_the_two_halves(k, d_model):
 
 @shift_matrix.misconception
 def doubles_the_exponent_of_the_shift(k, d_model):
-    """Your exponents are twice too large: pair i has the frequency 10000^(-2i/d_model), where i counts pairs."""
+    """Your frequencies are 10000^(-4i/d_model), with i the number of the pair. The exponent is 2i/d_model."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2):
         angle = k / 10000 ** (4 * i / d_model)
@@ -145,7 +161,7 @@ def doubles_the_exponent_of_the_shift(k, d_model):
 
 @shift_matrix.misconception
 def halves_the_exponent_of_the_shift(k, d_model):
-    """Your exponents are half as large as they should be: pair i has the frequency 10000^(-2i/d_model)."""
+    """Your frequencies are 10000^(-i/d_model), with i the number of the pair. The exponent is 2i/d_model."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2):
         angle = k / 10000 ** (i / d_model)
@@ -173,7 +189,9 @@ def multiplies_the_angle(k, d_model):
 
 @shift_matrix.misconception
 def swaps_sine_and_cosine_in_the_blocks(k, d_model):
-    """Sine and cosine have changed places in your blocks: for k = 0 the cosine, 1, must stand on the diagonal."""
+    """Sine and cosine have changed places in your blocks: the cosines belong on the diagonal.
+
+    For k = 0 the matrix should be the identity, and cos 0 = 1."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2):
         angle = k / 10000 ** (2 * i / d_model)
@@ -187,8 +205,9 @@ def swaps_sine_and_cosine_in_the_blocks(k, d_model):
 
 @shift_matrix.misconception
 def scales_each_column(k, d_model):
-    """Your matrix only has a diagonal, so each number is scaled by itself. To turn a pair, its sine needs a part of
-    its cosine, and the other way round."""
+    """You fill the diagonal alone. To turn a pair, its sine needs a part of its cosine, and the other way round.
+
+    So each number is scaled by itself."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2):
         angle = k / 10000 ** (2 * i / d_model)
@@ -200,7 +219,9 @@ def scales_each_column(k, d_model):
 
 @shift_matrix.misconception
 def always_shifts_by_one(k, d_model):
-    """k does not enter your angles: the matrix shifts by one step, whatever k is."""
+    """You do not use k in the angles.
+
+    So the matrix shifts by one step, whatever k is."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2):
         angle = 1 / 10000 ** (2 * i / d_model)
@@ -235,8 +256,7 @@ def uses_the_base_1000_for_the_shift(k, d_model):
 
 @shift_matrix.misconception
 def fits_one_position_only(k, d_model):
-    """Your matrix has been made for one position: it maps PE(0) to PE(k), but it fails elsewhere. One M has to do for
-    all positions."""
+    """You make the matrix for one position: it maps PE(0) to PE(k). One M has to do for all positions."""
     start, end = sinusoidal_encoding(1, d_model)[0], sinusoidal_encoding(abs(k) + 1, d_model)[-1]
     if k < 0:
         end = end * torch.tensor([-1.0, 1.0]).repeat(d_model // 2)
@@ -245,13 +265,88 @@ def fits_one_position_only(k, d_model):
 
 @shift_matrix.misconception
 def forgets_the_last_pair(k, d_model):
-    """The last pair of columns has no block in your matrix: the loop over the pairs stops one too early."""
+    """Your loop over the pairs stops one too early.
+
+    So the last pair of columns has no block."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2 - 1):
         angle = k / 10000 ** (2 * i / d_model)
         s, c = 2 * i, 2 * i + 1
         matrix[s, s] = math.cos(angle)
         matrix[s, c] = math.sin(angle)
+        matrix[c, s] = -math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def turns_in_degrees(k, d_model):
+    """You take the angles for degrees. sin and cos want radians, and k times the frequency is in radians already."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = k / 10000 ** (2 * i / d_model) * math.pi / 180
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = math.sin(angle)
+        matrix[c, s] = -math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def is_always_the_identity(k, d_model):
+    """Your matrix is the identity: it changes nothing, whatever k is."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = 0 / 10000 ** (2 * i / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = math.sin(angle)
+        matrix[c, s] = -math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def leaves_the_other_pairs_alone(k, d_model):
+    """Only the first pair is turned; the others keep still, or nearly so. Each pair has a frequency of its own,
+    10000^(-2i/d_model)."""
+    matrix = torch.eye(d_model)
+    for i in range(1):
+        angle = k / 10000 ** (2 * i / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = math.sin(angle)
+        matrix[c, s] = -math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def counts_the_pairs_from_one(k, d_model):
+    """You count the pairs from 1. The first pair has i = 0 and the frequency 1."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = k / 10000 ** (2 * (i + 1) / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = math.sin(angle)
+        matrix[c, s] = -math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def has_two_minuses(k, d_model):
+    """You give both sines of a block a minus. In sin(a + b) = sin a cos b + cos a sin b there is none.
+
+    So your blocks are no rotations."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = k / 10000 ** (2 * i / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = -math.sin(angle)
         matrix[c, s] = -math.sin(angle)
         matrix[c, c] = math.cos(angle)
     return matrix

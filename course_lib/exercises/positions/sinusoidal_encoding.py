@@ -27,7 +27,7 @@ sinusoidal_encoding = Exercise(
         "a number inside the brackets?",
         "Column c belongs to the pair i = c // 2. So the exponents of columns 0, 1, 2, 3, 4, 5 are 0, 0, 2, 2, 4, 4, "
         "each over d_model.",
-        "A table of all angles has one row a position and one column a frequency: positions[:, None] * frequencies.",
+        "A table of all angles has a row per position and a column per frequency: positions[:, None] * frequencies.",
         "Take the sine of every angle, then overwrite the columns 1::2 with the cosine of the same angles. Slicing the "
         "angles with 1::2 as well makes an odd d_model work by itself.",
     ],
@@ -38,7 +38,7 @@ def encoding_of(subject, case):
     return expect_floats(subject(case["n"], case["d_model"]), (case["n"], case["d_model"]), "the table")
 
 
-@sinusoidal_encoding.property("the table has one row a position and one column a dimension", points=1)
+@sinusoidal_encoding.property("the table has one row per position and one column per dimension", points=1)
 @for_an_even_width
 def encoding_shape(subject, case):
     encoding_of(subject, case)
@@ -86,8 +86,9 @@ def encoding_of_an_odd_width(subject, case):
 
 @sinusoidal_encoding.misconception
 def takes_the_column_for_the_pair(n, d_model):
-    """You used the column number as i. The i of the formula counts pairs of columns, so your exponents are twice too
-    large and a cosine no longer shares its sine's frequency."""
+    """You use the column number as i. The i of the formula counts pairs of columns.
+
+    So your exponents are twice too large, and a cosine no longer shares its sine's frequency."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns
@@ -100,8 +101,8 @@ def takes_the_column_for_the_pair(n, d_model):
 
 @sinusoidal_encoding.misconception
 def gives_the_cosine_its_own_frequency(n, d_model):
-    """Your cosine columns have a frequency of their own: their exponent uses the odd column number. Sine and cosine of
-    a pair share one frequency, that of the even column."""
+    """You use the odd column number in the exponent of the cosines. Sine and cosine of a pair share one frequency, that
+    of the even column."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns / 2
@@ -114,7 +115,8 @@ def gives_the_cosine_its_own_frequency(n, d_model):
 
 @sinusoidal_encoding.misconception
 def doubles_the_exponent(n, d_model):
-    """Your exponents are twice too large: the even column number already is 2i, and you multiplied it by 2 again."""
+    """Your frequencies are 10000^(-4i/d_model), with i the number of the pair. The exponent is 2i/d_model: the number
+    of the even column, over d_model."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -127,7 +129,8 @@ def doubles_the_exponent(n, d_model):
 
 @sinusoidal_encoding.misconception
 def halves_the_exponent(n, d_model):
-    """Your exponents are only half as large as they should be: i/d_model where the formula has 2i/d_model."""
+    """Your frequencies are 10000^(-i/d_model), with i the number of the pair. The exponent is 2i/d_model: the number of
+    the even column, over d_model."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -193,7 +196,9 @@ def swaps_base_and_exponent(n, d_model):
 
 @sinusoidal_encoding.misconception
 def divides_as_integers(n, d_model):
-    """Every column has the same frequency, 1: your exponent is an integer division, and it is always 0."""
+    """You use an integer division in the exponent, and it is always 0.
+
+    So every column has the same frequency, 1."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -206,7 +211,9 @@ def divides_as_integers(n, d_model):
 
 @sinusoidal_encoding.misconception
 def counts_from_one(n, d_model):
-    """Your positions start at 1. The first token stands at position 0, and its row is 0, 1, 0, 1, …"""
+    """Your positions start at 1. The first token stands at position 0.
+
+    Its row is 0, 1, 0, 1, …"""
     positions = torch.arange(1, n + 1)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -219,7 +226,7 @@ def counts_from_one(n, d_model):
 
 @sinusoidal_encoding.misconception
 def transposes_the_table(n, d_model):
-    """Rows and columns have changed places: positions go down, dimensions go across."""
+    """You return the table with rows and columns exchanged: positions go down, dimensions go across."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -245,7 +252,9 @@ def alternates_over_the_rows(n, d_model):
 
 @sinusoidal_encoding.misconception
 def multiplies_by_the_power(n, d_model):
-    """You multiply pos by 10000^(2i/d_model) where the formula divides: your angles grow from pair to pair."""
+    """You multiply pos by 10000^(2i/d_model) where the formula divides.
+
+    So your angles grow from pair to pair."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -258,8 +267,8 @@ def multiplies_by_the_power(n, d_model):
 
 @sinusoidal_encoding.misconception
 def puts_all_sines_first(n, d_model):
-    """All your sines stand in the first half of the columns and all cosines in the second. Here they take turns:
-    sin, cos, sin, cos, …"""
+    """You put all sines in the first columns and all cosines behind them. Here they take turns: sin, cos, sin, cos,
+    …"""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -285,7 +294,7 @@ def stretches_to_the_last_frequency(n, d_model):
 
 @sinusoidal_encoding.misconception
 def is_all_sines(n, d_model):
-    """There is no cosine in your table: the odd columns are sines as well."""
+    """You use sines alone: the odd columns should be cosines."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -297,7 +306,7 @@ def is_all_sines(n, d_model):
 
 @sinusoidal_encoding.misconception
 def divides_the_position_by_n(n, d_model):
-    """You divided the position by the length. A position's vector must not depend on how long the text is."""
+    """You divide the position by the length. A position's vector must not depend on how long the text is."""
     positions = torch.arange(0, n) / n
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -310,7 +319,7 @@ def divides_the_position_by_n(n, d_model):
 
 @sinusoidal_encoding.misconception
 def halves_the_width_and_rounds(n, d_model):
-    """For an odd d_model your exponent is i divided by d_model // 2, which is rounded down. Divide 2i by d_model."""
+    """Your exponent is i divided by d_model // 2, which is rounded down if d_model is odd. Divide 2i by d_model."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -323,8 +332,8 @@ def halves_the_width_and_rounds(n, d_model):
 
 @sinusoidal_encoding.misconception
 def needs_an_even_width(n, d_model):
-    """An odd d_model has one more sine than it has cosines, and your code wants as many of both. The last column then
-    is a sine without a partner."""
+    """Your code wants as many cosines as sines. An odd d_model has one more sine: its last column is a sine without a
+    partner."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -401,7 +410,7 @@ def mixes_two_logarithms(n, d_model):
 
 @sinusoidal_encoding.misconception
 def leaves_the_cosines_out(n, d_model):
-    """The odd columns of your table are 0: the cosines are missing."""
+    """You leave the odd columns at 0: the cosines are missing."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -414,8 +423,10 @@ def leaves_the_cosines_out(n, d_model):
 
 @sinusoidal_encoding.misconception
 def leaves_an_odd_column_empty(n, d_model):
-    """With an odd d_model the last column of your table stays 0: a loop over d_model // 2 pairs never reaches it. It
-    is a sine without a partner."""
+    """Your loop over d_model // 2 pairs never reaches the last column of an odd d_model. It is a sine without a
+    partner.
+
+    So that column stays 0."""
     table = torch.zeros(n, d_model)
     for pos in range(n):
         for i in range(d_model // 2):
@@ -427,11 +438,116 @@ def leaves_an_odd_column_empty(n, d_model):
 
 @sinusoidal_encoding.misconception
 def makes_an_odd_width_even(n, d_model):
-    """For an odd d_model your table has one column too many: the last sine has no cosine. Cut it off."""
+    """You make one column too many if d_model is odd: the last sine has no cosine. Cut it off."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model + d_model % 2)
     pairs = columns // 2
     frequencies = 10000.0 ** (-2 * pairs / d_model)
+    angles = positions[:, None] * frequencies[None, :]
+    table = angles.sin()
+    table[:, 1::2] = angles[:, 1::2].cos()
+    return table
+
+
+@sinusoidal_encoding.misconception
+def measures_in_degrees(n, d_model):
+    """You take the angles for degrees. sin and cos want radians, and the formula is in radians already."""
+    positions = torch.arange(0, n)
+    columns = torch.arange(0, d_model)
+    pairs = columns // 2
+    frequencies = 10000.0 ** (-2 * pairs / d_model)
+    angles = positions[:, None] * frequencies[None, :] * math.pi / 180
+    table = angles.sin()
+    table[:, 1::2] = angles[:, 1::2].cos()
+    return table
+
+
+@sinusoidal_encoding.misconception
+def zeroes_position_zero(n, d_model):
+    """You set the row of position 0 to 0. It is a position like any other.
+
+    Its row is 0, 1, 0, 1, …"""
+    positions = torch.arange(0, n)
+    columns = torch.arange(0, d_model)
+    pairs = columns // 2
+    frequencies = 10000.0 ** (-2 * pairs / d_model)
+    angles = positions[:, None] * frequencies[None, :]
+    table = angles.sin()
+    table[:, 1::2] = angles[:, 1::2].cos()
+    table[0] = 0.0
+    return table
+
+
+@sinusoidal_encoding.misconception
+def counts_the_pairs_from_one(n, d_model):
+    """You count the pairs from 1. The first pair has i = 0 and the frequency 1."""
+    positions = torch.arange(0, n)
+    columns = torch.arange(0, d_model)
+    pairs = columns // 2 + 1
+    frequencies = 10000.0 ** (-2 * pairs / d_model)
+    angles = positions[:, None] * frequencies[None, :]
+    table = angles.sin()
+    table[:, 1::2] = angles[:, 1::2].cos()
+    return table
+
+
+@sinusoidal_encoding.misconception
+def has_no_sines(n, d_model):
+    """You use cosines alone: the even columns should be sines."""
+    positions = torch.arange(0, n)
+    columns = torch.arange(0, d_model)
+    pairs = columns // 2
+    frequencies = 10000.0 ** (-2 * pairs / d_model)
+    angles = positions[:, None] * frequencies[None, :]
+    table = angles.cos()
+    table[:, 1::2] = angles[:, 1::2].cos()
+    return table
+
+
+@sinusoidal_encoding.misconception
+def returns_the_angles(n, d_model):
+    """You return the angles. The table holds their sines and cosines."""
+    positions = torch.arange(0, n)
+    columns = torch.arange(0, d_model)
+    pairs = columns // 2
+    frequencies = 10000.0 ** (-2 * pairs / d_model)
+    angles = positions[:, None] * frequencies[None, :]
+    return angles
+
+
+@sinusoidal_encoding.misconception
+def divides_by_ten_thousand_times(n, d_model):
+    """You divide pos by 10000 and multiply by 2i/d_model. In the formula 2i/d_model is the power of 10000."""
+    positions = torch.arange(0, n)
+    columns = torch.arange(0, d_model)
+    pairs = columns // 2
+    frequencies = 2 * pairs / d_model / 10000.0
+    angles = positions[:, None] * frequencies[None, :]
+    table = angles.sin()
+    table[:, 1::2] = angles[:, 1::2].cos()
+    return table
+
+
+@sinusoidal_encoding.misconception
+def does_not_divide_the_exponent(n, d_model):
+    """You do not divide the exponent by d_model: it is 2i where the formula has 2i/d_model."""
+    positions = torch.arange(0, n)
+    columns = torch.arange(0, d_model)
+    pairs = columns // 2
+    frequencies = 10000.0 ** (-2.0 * pairs)
+    angles = positions[:, None] * frequencies[None, :]
+    table = angles.sin()
+    table[:, 1::2] = angles[:, 1::2].cos()
+    return table
+
+
+@sinusoidal_encoding.misconception
+def swaps_the_two_sizes(n, d_model):
+    """n and d_model have changed places: the table has n rows, one per position, and d_model columns."""
+    positions = torch.arange(0, d_model)
+    columns = torch.arange(0, n)
+    pairs = columns // 2
+    frequencies = 10000.0 ** (-2 * pairs / n)
     angles = positions[:, None] * frequencies[None, :]
     table = angles.sin()
     table[:, 1::2] = angles[:, 1::2].cos()
