@@ -7,8 +7,10 @@ import torch
 import torch.nn.functional as F
 
 from course_lib import start_here
+from course_lib.checking.difference import Difference
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import (
+    Failure,
     expect,
     expect_close,
     expect_floats,
@@ -25,6 +27,7 @@ softmax = Exercise(
         {"x": normal(2, 4, seed=3), "dim": 0},
         {"x": normal(2, 3, 4, seed=4, scale=2), "dim": -2},
         {"x": normal(3, 2, 5, 4, seed=5, scale=3), "dim": -1},
+        {"x": normal(4, 4, seed=6), "dim": 0},
     ],
     minutes=12,
     difficulty=1,
@@ -55,13 +58,30 @@ def softmax_shape(subject, case):
     expect_tensor(got, tuple(x.shape), "the softmax")
 
 
-@softmax.property("the numbers along dim are not negative and add up to 1", points=1)
-def softmax_sums_to_one(subject, case):
+@softmax.property("the numbers along dim are not negative, add up to 1, and a larger x has a larger share", points=1)
+def softmax_shares(subject, case):
     x, dim = case.values()
     got = softmax_of(subject, x, dim)
     expect(got.min() >= 0, f"There is a negative share, {got.min():.4g}. exp(x) is never negative.")
     sums = got.sum(dim=dim)
     expect_close(sums, torch.ones_like(sums), f"the sum of the result along dim = {dim}")
+    expect_larger_shares_for_larger_numbers(got, x, dim)
+
+
+def expect_larger_shares_for_larger_numbers(got, x, dim):
+    """Of two numbers along `dim` the larger one has the larger share."""
+    order = x.argsort(dim=dim)
+    numbers, shares = x.take_along_dim(order, dim), got.take_along_dim(order, dim)
+    wrong = (numbers.diff(dim=dim) > 0) & (shares.diff(dim=dim) <= 0)
+    if not wrong.any():
+        return
+    first = tuple(wrong.movedim(dim, -1).nonzero()[0].tolist())
+    (low, high), (low_share, high_share) = (t.movedim(dim, -1)[first[:-1]][first[-1] :][:2] for t in (numbers, shares))
+    raise Failure(
+        f"Along dim = {dim} stand x = {low:.4g} and x = {high:.4g}. The larger one should have the larger share, but "
+        f"its share is {high_share:.4g}, and that of the smaller one {low_share:.4g}.",
+        Difference(got, start_here.softmax(x, dim)),
+    )
 
 
 @softmax.property("along dim it is exp(x) divided by the sum of exp(x)", points=1)
@@ -74,6 +94,9 @@ def softmax_values(subject, case):
 def softmax_gradient(subject, case):
     x, dim = case.values()
     first = (0,) * x.dim()
+    subject(x, dim)
+    if subject.changed_inputs:
+        return  # the last property speaks of that
     slope = subject.gradient(x, dim, wrt=0, at=first)
     expect(slope.any(), "No gradient reaches x: somewhere the numbers leave torch's graph.")
     want = Subject(start_here.softmax).gradient(x, dim, wrt=0, at=first)
@@ -111,8 +134,10 @@ def always_the_last_axis(x, dim):
 
 @softmax.misconception
 def always_axis_0(x, dim):
-    """You always normalise along axis 0, so different examples of a batch share out one total. The caller says in
-    dim which axis it shall be."""
+    """You always normalise along axis 0. The caller says in dim which axis it shall be.
+
+    On an axis 0 that counts the examples of a batch, different examples share one total.
+    """
     largest = x.max(dim=0, keepdim=True).values
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=0, keepdim=True)
@@ -130,8 +155,10 @@ def always_axis_1(x, dim):
 
 @softmax.misconception
 def sum_without_keepdim(x, dim):
-    """Your sum has lost its axis, so broadcasting lines it up with another one: an error at best, and with a square
-    x a silent division by the wrong row's total. Keep the axis, with length 1."""
+    """Your sum has lost its axis, so broadcasting lines it up with another one. Keep the axis, with length 1.
+
+    The result is an error at best, and with a square x a silent division by the wrong row's total.
+    """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=dim)
@@ -140,8 +167,10 @@ def sum_without_keepdim(x, dim):
 
 @softmax.misconception
 def maximum_without_keepdim(x, dim):
-    """Your maximum has lost its axis, so broadcasting subtracts it along another one: an error, or with a square x
-    the wrong row's maximum. Keep the axis, with length 1."""
+    """Your maximum has lost its axis, so broadcasting subtracts it along another one. Keep the axis, with length 1.
+
+    The result is an error, or with a square x the wrong row's maximum.
+    """
     largest = x.max(dim=dim).values
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=dim, keepdim=True)
@@ -159,6 +188,15 @@ def puts_the_axis_back_at_the_end(x, dim):
 
 
 @softmax.misconception
+def puts_the_maximum_back_at_the_end(x, dim):
+    """Your maximum gets its lost axis back at the end. It has to come back where it was, at dim."""
+    largest = x.max(dim=dim).values.unsqueeze(-1)
+    exponentials = torch.exp(x - largest)
+    total = exponentials.sum(dim=dim, keepdim=True)
+    return exponentials / total
+
+
+@softmax.misconception
 def drops_the_minus_sign(x, dim):
     """You treat dim = -2 like dim = 2. A negative dim counts from the end: -1 is the last axis. Torch's functions
     understand it as it is."""
@@ -171,8 +209,10 @@ def drops_the_minus_sign(x, dim):
 
 @softmax.misconception
 def subtracts_the_overall_maximum(x, dim):
-    """You subtract the largest number of the whole tensor. A slice that lies far below it becomes all zeros, and
-    0 / 0 is NaN: each slice along dim needs a maximum of its own."""
+    """You subtract the largest number of the whole tensor. Each slice along dim needs a maximum of its own.
+
+    A slice that lies far below the overall maximum becomes all zeros, and 0 / 0 is NaN.
+    """
     largest = x.max()
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=dim, keepdim=True)
@@ -181,8 +221,11 @@ def subtracts_the_overall_maximum(x, dim):
 
 @softmax.misconception
 def one_total_for_everything(x, dim):
-    """Your whole tensor adds up to 1 together. Each slice along dim is a distribution of its own and has its own
-    total."""
+    """You take one maximum and one total for the whole tensor. Each slice along dim is a distribution of its own and
+    has its own total.
+
+    Your whole tensor adds up to 1 together.
+    """
     largest = x.max()
     exponentials = torch.exp(x - largest)
     total = exponentials.sum()
@@ -229,8 +272,10 @@ def maximum_along_the_last_axis(x, dim):
 
 @softmax.misconception
 def subtracts_the_mean(x, dim):
-    """You subtract the mean along dim. A number far above the mean still overflows: only the maximum makes every
-    exponent at most 0."""
+    """You subtract the mean along dim. Only the maximum makes every exponent at most 0.
+
+    A number far above the mean still overflows.
+    """
     largest = x.mean(dim=dim, keepdim=True)
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=dim, keepdim=True)
@@ -238,9 +283,24 @@ def subtracts_the_mean(x, dim):
 
 
 @softmax.misconception
+def subtracts_the_overall_mean(x, dim):
+    """You subtract the mean of the whole tensor. Each slice along dim needs a number of its own, and only its maximum
+    makes every exponent at most 0.
+
+    Numbers far above that mean overflow.
+    """
+    largest = x.mean()
+    exponentials = torch.exp(x - largest)
+    total = exponentials.sum(dim=dim, keepdim=True)
+    return exponentials / total
+
+
+@softmax.misconception
 def subtracts_the_smallest(x, dim):
-    """You subtract the smallest number along dim, so no exponent is negative, but the large ones still overflow. It is
-    the large exponents that do harm."""
+    """You subtract the smallest number along dim. It is the large exponents that do harm.
+
+    No exponent is negative, but the large ones still overflow.
+    """
     largest = x.min(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=dim, keepdim=True)
@@ -249,8 +309,10 @@ def subtracts_the_smallest(x, dim):
 
 @softmax.misconception
 def clips_large_numbers(x, dim):
-    """You cut large numbers off before the exponential. Nothing overflows, but all numbers beyond the limit become
-    equal: cutting off changes the shares, subtracting does not."""
+    """You cut large numbers off before the exponential. Cutting off changes the shares, subtracting does not.
+
+    Nothing overflows, but all numbers beyond the limit become equal.
+    """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x.clamp(min=-50, max=50))
     total = exponentials.sum(dim=dim, keepdim=True)
@@ -259,8 +321,10 @@ def clips_large_numbers(x, dim):
 
 @softmax.misconception
 def replaces_nan_afterwards(x, dim):
-    """You replace NaN after the division. By then the overflow has destroyed the shares: prevent it before the
-    exponential."""
+    """You replace NaN after the division. Overflow has to be prevented before the exponential.
+
+    By then the overflow has destroyed the shares.
+    """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x)
     total = exponentials.sum(dim=dim, keepdim=True)
@@ -279,7 +343,10 @@ def divides_by_the_maximum(x, dim):
 
 @softmax.misconception
 def turns_the_sign_around(x, dim):
-    """Your signs are turned around: the smallest number gets the largest share."""
+    """You turn the sign of x around.
+
+    The smallest number gets the largest share.
+    """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(largest - x)
     total = exponentials.sum(dim=dim, keepdim=True)
@@ -288,7 +355,10 @@ def turns_the_sign_around(x, dim):
 
 @softmax.misconception
 def forgets_the_exponential(x, dim):
-    """There is no exponential: x divided by its sum can be negative, and the sum can be 0."""
+    """There is no exponential: the numbers themselves are divided by their sum.
+
+    A share can be negative, and the sum can be 0.
+    """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = x
     total = exponentials.sum(dim=dim, keepdim=True)
@@ -306,7 +376,10 @@ def takes_powers_of_two(x, dim):
 
 @softmax.misconception
 def divides_by_the_mean(x, dim):
-    """You divide by the mean of the exponentials, so the shares average 1. Their sum has to be 1."""
+    """You divide by the mean of the exponentials. Divide by their sum.
+
+    The shares average 1, where their sum has to be 1.
+    """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
     total = exponentials.mean(dim=dim, keepdim=True)
@@ -315,7 +388,10 @@ def divides_by_the_mean(x, dim):
 
 @softmax.misconception
 def divides_by_the_length(x, dim):
-    """You divide by the Euclidean length, so the squares add up to 1. The shares themselves have to."""
+    """You divide by the Euclidean length of the exponentials. Divide by their sum.
+
+    The squares add up to 1, where the shares themselves have to.
+    """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
     total = exponentials.norm(dim=dim, keepdim=True)
@@ -324,8 +400,10 @@ def divides_by_the_length(x, dim):
 
 @softmax.misconception
 def returns_the_exponentials(x, dim):
-    """You return the exponentials: the largest of them is 1, and their sum is not. They still have to be divided by
-    their sum."""
+    """You return the exponentials. They still have to be divided by their sum.
+
+    The largest of them is 1, and their sum is not.
+    """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=dim, keepdim=True)
@@ -333,8 +411,54 @@ def returns_the_exponentials(x, dim):
 
 
 @softmax.misconception
+def returns_exp_of_x(x, dim):
+    """You return exp(x), the numerator of the formula. It still has to be divided by the sum along dim."""
+    largest = x.max(dim=dim, keepdim=True).values
+    exponentials = torch.exp(x)
+    total = exponentials.sum(dim=dim, keepdim=True)
+    return exponentials
+
+
+@softmax.misconception
+def returns_x(x, dim):
+    """You return x as it is: what was computed from it, if anything, is thrown away."""
+    largest = x.max(dim=dim, keepdim=True).values
+    exponentials = torch.exp(x - largest)
+    total = exponentials.sum(dim=dim, keepdim=True)
+    return x
+
+
+@softmax.misconception
+def all_shares_are_equal(x, dim):
+    """You give every number along dim the same share, whatever the numbers are. The share of a number depends on
+    its size."""
+    return torch.full_like(x, 1 / x.shape[dim])
+
+
+@softmax.misconception
+def takes_squares(x, dim):
+    """You divide the squares by their sum. A softmax takes the exponential of each number, not its square."""
+    largest = x.max(dim=dim, keepdim=True).values
+    exponentials = x**2
+    total = exponentials.sum(dim=dim, keepdim=True)
+    return exponentials / total
+
+
+@softmax.misconception
+def takes_powers_of_ten(x, dim):
+    """You take powers of 10. The exponential function has the base e = 2.718…"""
+    largest = x.max(dim=dim, keepdim=True).values
+    exponentials = 10 ** (x - largest)
+    total = exponentials.sum(dim=dim, keepdim=True)
+    return exponentials / total
+
+
+@softmax.misconception
 def returns_logarithms(x, dim):
-    """These are the logarithms of the shares (a log-softmax): negative numbers. The shares themselves are wanted."""
+    """You return the logarithms of the shares (a log-softmax). The shares themselves are wanted.
+
+    Logarithms of shares are never positive.
+    """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=dim, keepdim=True)
@@ -343,7 +467,10 @@ def returns_logarithms(x, dim):
 
 @softmax.misconception
 def normalises_twice(x, dim):
-    """This is a softmax of a softmax: the shares of the shares, which are nearly all alike. Once is enough."""
+    """You apply a softmax to the result of a softmax. Once is enough.
+
+    These are the shares of the shares, which are nearly all alike.
+    """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=dim, keepdim=True)
@@ -362,8 +489,7 @@ def takes_what_max_returns(x, dim):
 @softmax.misconception
 def winner_takes_all(x, dim):
     """You give 1 to the largest number and 0 to the others. A softmax is soft: every number gets its share."""
-    largest = x.max(dim=dim, keepdim=True).values
-    return (x == largest).to(x.dtype)
+    return F.one_hot(x.argmax(dim=dim), x.shape[dim]).to(x.dtype).movedim(-1, dim)
 
 
 @softmax.misconception
@@ -379,15 +505,17 @@ def divides_by_the_root_of_the_size(x, dim):
 
 @softmax.misconception
 def is_a_sigmoid(x, dim):
-    """This is a sigmoid: each number by itself between 0 and 1. In a softmax the numbers along dim compete for one
-    total of 1."""
+    """This is a sigmoid: each number is treated by itself. In a softmax the numbers along dim compete for one total of
+    1."""
     return torch.sigmoid(x)
 
 
 @softmax.misconception
 def leaves_the_axis_moved(x, dim):
-    """You moved dim to the end and did not move it back: the axes of the result are in another order than those of
-    x."""
+    """You moved dim to the end and did not move it back.
+
+    The axes of the result are in another order than those of x.
+    """
     x = x.transpose(dim, -1)
     largest = x.max(dim=-1, keepdim=True).values
     exponentials = torch.exp(x - largest)
@@ -407,8 +535,11 @@ def changes_x_in_place(x, dim):
 
 @softmax.misconception
 def leaves_the_graph(x, dim):
-    """The numbers are right, but no gradient comes back through them: they were cut out of torch's graph (by detach,
-    item, tolist, or a new tensor made of plain numbers). Nothing below this softmax could learn."""
+    """The numbers are cut out of torch's graph (by detach, item, tolist, or a new tensor made of plain numbers), so no
+    gradient comes back through them.
+
+    The shares are right, but nothing below this softmax could learn.
+    """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=dim, keepdim=True)
@@ -417,8 +548,10 @@ def leaves_the_graph(x, dim):
 
 @softmax.misconception
 def computes_in_numpy(x, dim):
-    """You compute in numpy, which knows no gradients, so torch refuses as soon as x needs one. Use torch's own
-    functions all the way."""
+    """You compute in numpy, which knows no gradients. Use torch's own functions all the way.
+
+    Torch refuses as soon as x needs a gradient.
+    """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.from_numpy(np.exp((x - largest).numpy()))
     total = exponentials.sum(dim=dim, keepdim=True)
@@ -428,8 +561,11 @@ def computes_in_numpy(x, dim):
 # Last, so that in a pair the coarser mistake is told first.
 @softmax.misconception
 def overflows(x, dim):
-    """exp of a large number is inf, and inf / inf is NaN. Subtracting one number from all the numbers along dim
-    changes no share: choose it so that no exponent is large."""
+    """You take the exponential of numbers that can be large. Subtracting one number from all the numbers along dim
+    changes no share: choose it so that no exponent is large.
+
+    exp of a large number is inf, and inf / inf is NaN.
+    """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x)
     total = exponentials.sum(dim=dim, keepdim=True)
