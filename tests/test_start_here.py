@@ -183,9 +183,28 @@ def pad_and_slice(sequences, pad_id, max_len=None):
     return batch, torch.tensor([len(s[:max_len]) for s in sequences])
 
 
+def softmax_with_the_maximum_at_the_end(x, dim):
+    weights = (x - x.max(dim)[0][..., None]).exp()
+    return weights / weights.sum(dim, keepdim=True)
+
+
+def distances_with_b_at_the_end(a, b):
+    return (a[:, :, None] - b[..., None]).pow(2).sum(-1)
+
+
+def pad_with_float_lengths(sequences, pad_id, max_len=None):
+    batch, lengths = pad_batch(sequences, pad_id, max_len)
+    return batch, lengths.float()
+
+
 @pytest.mark.parametrize(
     ("exercise", "wrong", "name"),
     [
+        ("softmax", lambda x, dim: x.exp(), "returns_exp_of_x"),
+        ("softmax", softmax_with_the_maximum_at_the_end, "puts_the_maximum_back_at_the_end"),
+        ("softmax", lambda x, dim: torch.ones_like(x) / x.size(dim), "all_shares_are_equal"),
+        ("squared_distances", distances_with_b_at_the_end, "new_axis_of_b_at_the_end"),
+        ("pad_batch", pad_with_float_lengths, "makes_floats"),
         ("softmax", softmax_naive, "overflows"),
         ("softmax", softmax_by_numpy, "computes_in_numpy"),
         ("softmax", softmax_out_of_lists, "leaves_the_graph"),
@@ -263,12 +282,55 @@ def test_two_mistakes_are_both_named(exercise, wrong, names):
     assert set(str(report.misconception).split(" + ")) == names, report
 
 
+def told(exercise, wrong):
+    return " ".join(str(check(exercise, wrong)).split())
+
+
+def test_exponentials_are_not_said_to_be_at_most_one():
+    assert "largest of them is 1" not in told("softmax", lambda x, dim: x.exp())
+
+
+def test_order_of_the_new_axes_is_not_called_a_sum_over_points():
+    assert "sum runs over the points" not in told("squared_distances", distances_with_b_at_the_end)
+
+
 # --- what is and what is not a mistake ----------------------------------------------------------------------
 
 
 def test_overflow_costs_only_its_own_points():
     report = check("softmax", softmax_naive)
     assert [c.passed for c in report.checks] == [True, True, True, True, False]
+
+
+def test_equal_shares_earn_the_shape_alone():
+    def equal_shares(x, dim):
+        return torch.full_like(x, 1 / x.shape[dim])
+
+    assert check("softmax", equal_shares).points == 1
+    assert "The larger one should have the larger share" in told("softmax", equal_shares)
+
+
+def test_zero_distances_earn_the_shape_alone():
+    def zeros(a, b):
+        return torch.zeros(a.shape[0], a.shape[1], b.shape[1])
+
+    assert check("squared_distances", zeros).points == 1
+    assert "as if two different points were the same" in told("squared_distances", zeros)
+
+
+def test_a_width_that_fits_one_case_only_is_caught():
+    def four_wide(sequences, pad_id, max_len=None):
+        return pad_batch(sequences, pad_id, max_len or 4)
+
+    assert not check("pad_batch", four_wide).passed
+
+
+def test_writing_into_x_is_told_as_such():
+    def in_place(x, dim):
+        x -= x.amax(dim, keepdim=True)
+        return x.softmax(dim)
+
+    assert "changed one of its inputs in place" in told("softmax", in_place)
 
 
 def test_silent_broadcast_of_a_square_is_caught():

@@ -40,12 +40,11 @@ def matmul_with_identity(subject, case):
     expect_close(subject(a, identity), a, "the product of a with unit matrices")
 
 
-@batch_matmul.property("the examples of a batch do not mix", points=1)
-def matmul_batch(subject, case):
-    a, b = case.values()
-    together = expect_floats(subject(a, b), (a.shape[0], a.shape[1], b.shape[2]), "the product")
-    alone = subject(a[-1:], b[-1:])
-    expect_agreement(alone, together[-1:], "The last example alone has another product than in the batch.")
+@batch_matmul.property("it is right for a batch of one example", points=1)
+def matmul_of_one_example(subject, case):
+    a, b = (matrices[-1:] for matrices in case.values())
+    what = f"of the last example alone (a {tuple(a.shape)}, b {tuple(b.shape)}), the product"
+    expect_close(subject(a, b), start_here.batch_matmul(a, b), what)
 
 
 @batch_matmul.property("entry [s, i, j] is the sum over k of a[s, i, k] · b[s, k, j]", points=2)
@@ -55,7 +54,7 @@ def matmul_values(subject, case):
 
 @batch_matmul.misconception
 def multiplies_entry_by_entry(a, b):
-    """* multiplies entry by entry. A matrix product adds up products of a row with a column."""
+    """You multiply entry by entry, as * does. A matrix product adds up products of a row with a column."""
     return a * b
 
 
@@ -73,8 +72,10 @@ def transposes_each_b(a, b):
 
 @batch_matmul.misconception
 def reshapes_b(a, b):
-    """You reshape b. A reshape does not exchange rows and columns, it deals the numbers out anew, and b has the right
-    shape already."""
+    """You reshape b, which has the right shape already.
+
+    A reshape does not exchange rows and columns: it cuts the same numbers into other rows.
+    """
     return a @ b.reshape(b.shape[0], b.shape[2], b.shape[1])
 
 
@@ -91,6 +92,18 @@ def takes_the_first_b_for_all(a, b):
 
 
 @batch_matmul.misconception
+def takes_the_last_b_for_all(a, b):
+    """Every example is multiplied with the last matrix of b. Example s of a belongs to example s of b."""
+    return a @ b[-1]
+
+
+@batch_matmul.misconception
+def repeats_the_first_product(a, b):
+    """Every example gets the product of the first one. Each has a product of its own."""
+    return (a[0] @ b[0]).expand(len(a), -1, -1)
+
+
+@batch_matmul.misconception
 def takes_the_first_a_for_all(a, b):
     """Only the first matrix of a is used, for every example. Example s of a belongs to example s of b."""
     return a[0] @ b
@@ -98,20 +111,28 @@ def takes_the_first_a_for_all(a, b):
 
 @batch_matmul.misconception
 def multiplies_every_example_with_every_other(a, b):
-    """Each example of a is multiplied with each example of b, so there are two batch axes. Example s belongs to
-    example s alone."""
+    """Each example of a is multiplied with each example of b. Example s belongs to example s alone.
+
+    There are two batch axes in the result.
+    """
     return torch.tensordot(a, b, dims=([2], [1]))
 
 
 @batch_matmul.misconception
 def adds_up_over_the_batch(a, b):
-    """You add up over the examples too, so every result holds the matrices of all of them."""
+    """You add up the matrices of b over the examples too.
+
+    Every result holds the matrices of all of them.
+    """
     return a @ b.sum(dim=0)
 
 
 @batch_matmul.misconception
 def loses_the_batch(a, b):
-    """You added up over the batch: one matrix is left. Each example keeps a product of its own."""
+    """You add up over the batch. Each example keeps a product of its own.
+
+    One matrix is left.
+    """
     return (a @ b).sum(dim=0)
 
 
@@ -136,8 +157,17 @@ def returns_a_list(a, b):
 
 @batch_matmul.misconception
 def keeps_only_the_last_term(a, b):
-    """Only the last term of each sum over k is left: every term overwrites the one before it. Add them up."""
+    """Only the last term of each sum over k is left. Add them all up.
+
+    In a loop over k, every term overwrites the one before it.
+    """
     return a[:, :, -1:] @ b[:, -1:]
+
+
+@batch_matmul.misconception
+def keeps_only_the_first_term(a, b):
+    """Only the first term of each sum over k is there. All of them have to be added up."""
+    return a[:, :, :1] @ b[:, :1]
 
 
 @batch_matmul.misconception
@@ -156,6 +186,12 @@ def multiplies_in_the_wrong_order(a, b):
 def averages(a, b):
     """You take the mean over the shared axis. A matrix product takes the sum."""
     return a @ b / a.shape[2]
+
+
+@batch_matmul.misconception
+def divides_by_the_root(a, b):
+    """You divide by the square root of the width. That belongs to attention; here the plain product is wanted."""
+    return a @ b / a.shape[2] ** 0.5
 
 
 @batch_matmul.misconception
@@ -178,8 +214,10 @@ def sums_over_the_rows(a, b):
 
 @batch_matmul.misconception
 def glues_the_products_together(a, b):
-    """The products are joined along an axis that they have already, so the batch axis is gone. They need a new axis:
-    torch.stack, not torch.cat."""
+    """You join the products along an axis that they have already. They need a new axis: torch.stack, not torch.cat.
+
+    The batch axis is gone.
+    """
     return (a @ b).flatten(0, 1)
 
 
@@ -203,7 +241,7 @@ def takes_torch_mm(a, b):
 
 @batch_matmul.misconception
 def reverses_all_axes(a, b):
-    """.T turns all axes around, the batch axis too. Here nothing has to be transposed."""
+    """You turn all axes of b around with .T, the batch axis too. Here nothing has to be transposed."""
     return a @ b.T
 
 

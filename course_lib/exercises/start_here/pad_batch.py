@@ -44,6 +44,11 @@ pad_batch = Exercise(
             "pad_id": 7,
             "max_len": 2,
         },
+        {
+            "sequences": [torch.tensor([6, 4, 2]), torch.tensor([5])],
+            "pad_id": 3,
+            "max_len": None,
+        },
     ],
     minutes=15,
     difficulty=2,
@@ -116,7 +121,10 @@ def padded_rest(subject, case):
 
 @pad_batch.misconception
 def ignores_max_len(sequences, pad_id, max_len=None):
-    """max_len is accepted but never used: the batch is always as wide as its longest sequence."""
+    """You never use max_len.
+
+    The batch is always as wide as its longest sequence.
+    """
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest
     batch = torch.full((len(sequences), width), pad_id)
@@ -130,7 +138,7 @@ def ignores_max_len(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def never_wider_than_the_longest(sequences, pad_id, max_len=None):
-    """You use max_len only to cut off. If it is given the batch is exactly so wide, also when no sequence is that
+    """You use max_len only to cut off. If it is given, the batch is exactly that wide, even when no sequence is that
     long."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else min(longest, max_len)
@@ -145,7 +153,8 @@ def never_wider_than_the_longest(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def never_truncates(sequences, pad_id, max_len=None):
-    """You use max_len only to widen. If it is given the batch is exactly so wide: longer sequences lose their end."""
+    """You use max_len only to widen. If it is given, the batch is exactly that wide: longer sequences lose their
+    end."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max(longest, max_len)
     batch = torch.full((len(sequences), width), pad_id)
@@ -159,7 +168,10 @@ def never_truncates(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def forgets_to_cut(sequences, pad_id, max_len=None):
-    """A sequence longer than max_len does not fit into its row: it has to be cut off before it is written there."""
+    """You write a sequence into its row as it is. One that is longer than max_len has to be cut off first.
+
+    It does not fit into its row.
+    """
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)
@@ -173,8 +185,10 @@ def forgets_to_cut(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def lengths_before_truncation(sequences, pad_id, max_len=None):
-    """Your lengths are those before the cut, so some are larger than the batch is wide. Count what is really in the
-    row."""
+    """Your lengths are those before the cut. Count what is really in the row.
+
+    Some lengths are larger than the batch is wide.
+    """
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)
@@ -217,7 +231,10 @@ def lengths_count_the_padding(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def lengths_are_last_positions(sequences, pad_id, max_len=None):
-    """Your lengths are one too small: they are the positions of the last real entries, counted from 0."""
+    """Your lengths are one too small.
+
+    They are the positions of the last real entries, counted from 0.
+    """
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)
@@ -332,7 +349,7 @@ def pads_with_minus_one(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def keeps_room_for_padding(sequences, pad_id, max_len=None):
-    """You cut off one entry too many: a sequence may fill its row to the last place."""
+    """You cut off one entry too many. A sequence may fill its row to the last place."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)
@@ -346,7 +363,10 @@ def keeps_room_for_padding(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def one_column_too_many(sequences, pad_id, max_len=None):
-    """Your batch is one column too wide: even the longest row ends in padding."""
+    """Your batch is one column too wide.
+
+    Even the longest row ends in padding.
+    """
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width + 1), pad_id)
@@ -374,7 +394,11 @@ def as_wide_as_the_first(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def as_wide_as_the_shortest(sequences, pad_id, max_len=None):
-    """You cut everything down to the shortest sequence. The longest one sets the width, and the others are padded."""
+    """You take the length of the shortest sequence as the width. The longest one sets the width, and the others are
+    padded.
+
+    Everything is cut down to the shortest.
+    """
     longest = min((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)
@@ -432,7 +456,10 @@ def drops_long_sequences(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def sorts_by_length(sequences, pad_id, max_len=None):
-    """You sort the sequences by length, so row i no longer belongs to sequence i. Keep their order."""
+    """You sort the sequences, the longest first. Keep their order.
+
+    Row i no longer belongs to sequence i.
+    """
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     sequences = sorted(sequences, key=len, reverse=True)
@@ -447,8 +474,11 @@ def sorts_by_length(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def makes_floats(sequences, pad_id, max_len=None):
-    """Your ids have become floating point numbers (torch.zeros and torch.ones make them by default). An id is an
-    index, and an embedding accepts integers only."""
+    """You return floating point numbers, where ids and lengths are integers (torch.zeros and torch.ones make floats by
+    default).
+
+    An embedding accepts integers only.
+    """
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), float(pad_id))
@@ -475,8 +505,128 @@ def returns_lengths_first(sequences, pad_id, max_len=None):
 
 
 @pad_batch.misconception
+def lengths_are_one_too_large(sequences, pad_id, max_len=None):
+    """Your lengths are one too large. A length counts the real entries of its row, and no more."""
+    longest = max((len(sequence) for sequence in sequences), default=0)
+    width = longest if max_len is None else max_len
+    batch = torch.full((len(sequences), width), pad_id)
+    lengths = torch.zeros(len(sequences), dtype=torch.long)
+    for row, sequence in enumerate(sequences):
+        kept = sequence[:width]
+        batch[row, : len(kept)] = kept
+        lengths[row] = len(kept) + 1
+    return batch, lengths
+
+
+@pad_batch.misconception
+def pads_with_one(sequences, pad_id, max_len=None):
+    """You pad with 1 whatever pad_id is. The caller says which value marks a free place."""
+    longest = max((len(sequence) for sequence in sequences), default=0)
+    width = longest if max_len is None else max_len
+    batch = torch.full((len(sequences), width), 1)
+    lengths = torch.zeros(len(sequences), dtype=torch.long)
+    for row, sequence in enumerate(sequences):
+        kept = sequence[:width]
+        batch[row, : len(kept)] = kept
+        lengths[row] = len(kept)
+    return batch, lengths
+
+
+@pad_batch.misconception
+def turns_sequences_around(sequences, pad_id, max_len=None):
+    """You write the entries of each sequence in reverse order. They keep their order."""
+    longest = max((len(sequence) for sequence in sequences), default=0)
+    width = longest if max_len is None else max_len
+    batch = torch.full((len(sequences), width), pad_id)
+    lengths = torch.zeros(len(sequences), dtype=torch.long)
+    for row, sequence in enumerate(sequences):
+        kept = sequence[:width]
+        batch[row, : len(kept)] = kept.flip(0)
+        lengths[row] = len(kept)
+    return batch, lengths
+
+
+@pad_batch.misconception
+def sorts_the_shortest_first(sequences, pad_id, max_len=None):
+    """You sort the sequences, the shortest first. Keep their order.
+
+    Row i no longer belongs to sequence i.
+    """
+    longest = max((len(sequence) for sequence in sequences), default=0)
+    width = longest if max_len is None else max_len
+    sequences = sorted(sequences, key=len)
+    batch = torch.full((len(sequences), width), pad_id)
+    lengths = torch.zeros(len(sequences), dtype=torch.long)
+    for row, sequence in enumerate(sequences):
+        kept = sequence[:width]
+        batch[row, : len(kept)] = kept
+        lengths[row] = len(kept)
+    return batch, lengths
+
+
+@pad_batch.misconception
+def returns_lists(sequences, pad_id, max_len=None):
+    """You return plain lists. Two tensors are wanted."""
+    longest = max((len(sequence) for sequence in sequences), default=0)
+    width = longest if max_len is None else max_len
+    batch = torch.full((len(sequences), width), pad_id)
+    lengths = torch.zeros(len(sequences), dtype=torch.long)
+    for row, sequence in enumerate(sequences):
+        kept = sequence[:width]
+        batch[row, : len(kept)] = kept
+        lengths[row] = len(kept)
+    return batch.tolist(), lengths.tolist()
+
+
+@pad_batch.misconception
+def lengths_as_a_list(sequences, pad_id, max_len=None):
+    """Your lengths are a plain list. A tensor is wanted, as for the batch."""
+    longest = max((len(sequence) for sequence in sequences), default=0)
+    width = longest if max_len is None else max_len
+    batch = torch.full((len(sequences), width), pad_id)
+    lengths = torch.zeros(len(sequences), dtype=torch.long)
+    for row, sequence in enumerate(sequences):
+        kept = sequence[:width]
+        batch[row, : len(kept)] = kept
+        lengths[row] = len(kept)
+    return batch, lengths.tolist()
+
+
+@pad_batch.misconception
+def lengths_as_a_column(sequences, pad_id, max_len=None):
+    """Your lengths stand in a column, (batch, 1). One axis is enough: (batch,)."""
+    longest = max((len(sequence) for sequence in sequences), default=0)
+    width = longest if max_len is None else max_len
+    batch = torch.full((len(sequences), width), pad_id)
+    lengths = torch.zeros(len(sequences), dtype=torch.long)
+    for row, sequence in enumerate(sequences):
+        kept = sequence[:width]
+        batch[row, : len(kept)] = kept
+        lengths[row] = len(kept)
+    return batch, lengths.unsqueeze(1)
+
+
+@pad_batch.misconception
+def returns_a_mask(sequences, pad_id, max_len=None):
+    """Your second result is a mask: it marks the entries that differ from pad_id. The lengths are wanted, one number
+    for each row."""
+    longest = max((len(sequence) for sequence in sequences), default=0)
+    width = longest if max_len is None else max_len
+    batch = torch.full((len(sequences), width), pad_id)
+    lengths = torch.zeros(len(sequences), dtype=torch.long)
+    for row, sequence in enumerate(sequences):
+        kept = sequence[:width]
+        batch[row, : len(kept)] = kept
+        lengths[row] = len(kept)
+    return batch, batch != pad_id
+
+
+@pad_batch.misconception
 def returns_only_the_batch(sequences, pad_id, max_len=None):
-    """The lengths are missing. Without them nobody can tell real entries from padding: return (batch, lengths)."""
+    """You return the batch without the lengths. Return (batch, lengths).
+
+    Without the lengths nobody can tell real entries from padding.
+    """
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)

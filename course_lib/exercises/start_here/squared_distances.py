@@ -35,7 +35,7 @@ def distances_shape(subject, case):
     expect_floats(subject(a, b), (a.shape[0], a.shape[1], b.shape[1]), "the table of distances")
 
 
-@squared_distances.property("a point is at distance 0 from itself, and no distance is negative", points=1)
+@squared_distances.property("a point is at distance 0 from itself, and further away from every other point", points=1)
 def distances_to_oneself(subject, case):
     a, _ = case.values()
     got = expect_floats(subject(a, a), (a.shape[0], a.shape[1], a.shape[1]), "the table of distances from a to a")
@@ -45,14 +45,18 @@ def distances_to_oneself(subject, case):
         own.abs().max() < 1e-4,
         f"With b = a the diagonal should be 0 (each point compared with itself), but it holds {own.abs().max():.4g}.",
     )
+    merged = (start_here.squared_distances(a, a) > 1e-3) & (got <= 1e-6)
+    expect(
+        not merged.any(),
+        "With b = a there is a 0 beside the diagonal, as if two different points were the same.",
+    )
 
 
-@squared_distances.property("the examples of a batch do not mix", points=1)
-def distances_batch(subject, case):
-    a, b = case.values()
-    together = expect_floats(subject(a, b), (a.shape[0], a.shape[1], b.shape[1]), "the table of distances")
-    alone = subject(a[-1:], b[-1:])
-    expect_agreement(alone, together[-1:], "The last example alone has another table than in the batch.")
+@squared_distances.property("it is right for a batch of one example", points=1)
+def distances_of_one_example(subject, case):
+    a, b = (points[-1:] for points in case.values())
+    what = f"of the last example alone (a {tuple(a.shape)}, b {tuple(b.shape)}), the table of distances"
+    expect_close(subject(a, b), start_here.squared_distances(a, b), what)
 
 
 @squared_distances.property("entry [s, i, j] is the sum over k of (a[s, i, k] - b[s, j, k])²", points=2)
@@ -82,8 +86,8 @@ def compares_point_by_point(a, b):
 
 @squared_distances.misconception
 def unsqueezes_the_batch(a, b):
-    """Your new axes stand before the batch axis, so examples are compared with one another. The new axes belong
-    behind it."""
+    """Your new axes stand before the batch axis, so examples are compared with one another. The new axes belong behind
+    it."""
     left = a.unsqueeze(1)
     right = b.unsqueeze(0)
     differences = left - right
@@ -95,6 +99,16 @@ def unsqueezes_the_end(a, b):
     """Your new axes stand beside the coordinates, so coordinates are compared with one another instead of points."""
     left = a.unsqueeze(3)
     right = b.unsqueeze(2)
+    differences = left - right
+    return differences.pow(2).sum(dim=3)
+
+
+@squared_distances.misconception
+def new_axis_of_b_at_the_end(a, b):
+    """Your new axis of b stands behind its coordinates, so coordinates are compared with one another instead of points.
+    It belongs where the points of a are."""
+    left = a.unsqueeze(2)
+    right = b.unsqueeze(3)
     differences = left - right
     return differences.pow(2).sum(dim=3)
 
@@ -121,7 +135,10 @@ def both_new_axes_behind(a, b):
 
 @squared_distances.misconception
 def takes_the_root(a, b):
-    """You took the square root: these are the distances. Their squares are wanted."""
+    """You take a square root. The squared distances are wanted.
+
+    These are the distances themselves.
+    """
     left = a.unsqueeze(2)
     right = b.unsqueeze(1)
     differences = left - right
@@ -139,7 +156,10 @@ def takes_absolute_values(a, b):
 
 @squared_distances.misconception
 def forgets_the_square(a, b):
-    """The differences are added up without being squared, so positive and negative ones cancel out."""
+    """You add up the differences without squaring them.
+
+    Positive and negative ones cancel out.
+    """
     left = a.unsqueeze(2)
     right = b.unsqueeze(1)
     differences = left - right
@@ -148,8 +168,10 @@ def forgets_the_square(a, b):
 
 @squared_distances.misconception
 def squares_the_sum(a, b):
-    """You add up first and square afterwards, so positive and negative differences cancel out. Square each difference,
-    then add up."""
+    """You add up first and square afterwards. Square each difference, then add up.
+
+    Positive and negative differences cancel out.
+    """
     left = a.unsqueeze(2)
     right = b.unsqueeze(1)
     differences = left - right
@@ -185,7 +207,10 @@ def adds_the_points(a, b):
 
 @squared_distances.misconception
 def takes_dot_products(a, b):
-    """These are dot products, which are large for vectors that agree. A distance is small for them."""
+    """You add up products of the coordinates: these are dot products.
+
+    They are large for vectors that agree. A distance is small for them.
+    """
     left = a.unsqueeze(2)
     right = b.unsqueeze(1)
     differences = left * right
@@ -194,7 +219,10 @@ def takes_dot_products(a, b):
 
 @squared_distances.misconception
 def sums_over_the_points_of_b(a, b):
-    """Your sum runs over the points of b, not over the coordinates: the axis of length d is still there."""
+    """Your sum runs over the points of b, not over the coordinates.
+
+    The axis of length d is still there.
+    """
     left = a.unsqueeze(2)
     right = b.unsqueeze(1)
     differences = left - right
@@ -203,7 +231,10 @@ def sums_over_the_points_of_b(a, b):
 
 @squared_distances.misconception
 def sums_over_the_points_of_a(a, b):
-    """Your sum runs over the points of a, not over the coordinates: the axis of length d is still there."""
+    """Your sum runs over the points of a, not over the coordinates.
+
+    The axis of length d is still there.
+    """
     left = a.unsqueeze(2)
     right = b.unsqueeze(1)
     differences = left - right
@@ -221,7 +252,7 @@ def forgets_the_sum(a, b):
 
 @squared_distances.misconception
 def keeps_the_summed_axis(a, b):
-    """The axis you added up is still there with length 1. Here it has to go."""
+    """You keep the axis that you added up, with length 1. Here it has to go."""
     left = a.unsqueeze(2)
     right = b.unsqueeze(1)
     differences = left - right
@@ -230,7 +261,10 @@ def keeps_the_summed_axis(a, b):
 
 @squared_distances.misconception
 def sums_everything(a, b):
-    """You added up everything there is: one number is left. Only the coordinates, the last axis, have to go."""
+    """You add up everything there is. Only the coordinates, the last axis, have to go.
+
+    One number is left.
+    """
     left = a.unsqueeze(2)
     right = b.unsqueeze(1)
     differences = left - right
@@ -248,10 +282,55 @@ def drops_the_batch(a, b):
 
 @squared_distances.misconception
 def forgets_the_two(a, b):
-    """In (a - b)² = a² - 2ab + b² you forgot the factor 2 of the middle term."""
+    """You leave out the factor 2 of the middle term in (a - b)² = a² - 2ab + b²."""
     left = a.pow(2).sum(dim=2).unsqueeze(2)
     right = b.pow(2).sum(dim=2).unsqueeze(1)
     return left + right - a @ b.transpose(1, 2)
+
+
+@squared_distances.misconception
+def leaves_out_the_products(a, b):
+    """You add a² and b² without the middle term of (a - b)² = a² - 2ab + b²."""
+    left = a.pow(2).sum(dim=2).unsqueeze(2)
+    right = b.pow(2).sum(dim=2).unsqueeze(1)
+    return left + right
+
+
+@squared_distances.misconception
+def only_the_first_example_of_a(a, b):
+    """Every example of b is compared with the points of a's first example. Example s of a belongs to example s of
+    b."""
+    left = a[:1].unsqueeze(2)
+    right = b.unsqueeze(1)
+    differences = left - right
+    return differences.pow(2).sum(dim=3)
+
+
+@squared_distances.misconception
+def turns_the_distances_negative(a, b):
+    """Your distances have a minus sign in front. A square is never negative, and neither is a sum of squares."""
+    left = a.unsqueeze(2)
+    right = b.unsqueeze(1)
+    differences = left - right
+    return -differences.pow(2).sum(dim=3)
+
+
+@squared_distances.misconception
+def takes_the_largest_coordinate(a, b):
+    """You keep the largest of the squares. All of them have to be added up."""
+    left = a.unsqueeze(2)
+    right = b.unsqueeze(1)
+    differences = left - right
+    return differences.pow(2).amax(dim=3)
+
+
+@squared_distances.misconception
+def adds_up_over_the_batch(a, b):
+    """You add up over the examples of the batch too. Each of them has a table of its own."""
+    left = a.unsqueeze(2)
+    right = b.unsqueeze(1)
+    differences = left - right
+    return differences.pow(2).sum(dim=(0, 3))
 
 
 @squared_distances.misconception
@@ -267,7 +346,7 @@ def only_the_first_example(a, b):
 @squared_distances.alternative
 def by_three_loops(a, b):
     batch, n, _ = a.shape
-    result = torch.zeros(batch, n, b.shape[1], dtype=a.dtype)
+    result = torch.zeros(batch, n, b.shape[1])
     for s in range(batch):
         for i in range(n):
             for j in range(b.shape[1]):
