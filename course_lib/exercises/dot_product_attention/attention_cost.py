@@ -40,9 +40,10 @@ def cost_of(subject, n, d):
     return whole_number(projections, "The cost of the projections"), whole_number(attention, "The cost of attention")
 
 
-@attention_cost.property("two whole numbers come back", points=1)
+@attention_cost.property("two whole numbers come back, both greater than 0", points=1)
 def cost_is_two_numbers(subject, case):
-    cost_of(subject, case["n"], case["d"])
+    for part, number in zip(("projections", "attention"), cost_of(subject, **case)):
+        expect(number > 0, f"The cost of the {part} part should be greater than 0, but it is {number}.")
 
 
 @attention_cost.property("twice as many tokens: projections cost 2 times as much, attention 4 times", points=1)
@@ -139,7 +140,7 @@ def counts_entries_of_both(n, d):
 
 @attention_cost.misconception
 def counts_outputs_of_the_sum(n, d):
-    """You count n · d for the weighted sum: those are its entries. Each of them takes n multiplications."""
+    """You count n · d for the weighted sum. Each of its entries takes n multiplications."""
     projection = n * d * d
     scores = n * n * d
     weighted_sum = n * d
@@ -150,7 +151,10 @@ def counts_outputs_of_the_sum(n, d):
 
 @attention_cost.misconception
 def counts_parameters(n, d):
-    """d² is the number of parameters of a projection. It is applied to every one of the n tokens."""
+    """You count d² for a projection. It is applied to every one of the n tokens.
+
+    d² is the number of its parameters.
+    """
     projection = d * d
     scores = n * n * d
     weighted_sum = n * n * d
@@ -161,7 +165,7 @@ def counts_parameters(n, d):
 
 @attention_cost.misconception
 def counts_entries_of_projections(n, d):
-    """n · d is the number of entries of a projection. Each of them is a dot product of d features."""
+    """You count n · d for a projection. Each of these entries is a dot product of d features."""
     projection = n * d
     scores = n * n * d
     weighted_sum = n * n * d
@@ -172,7 +176,7 @@ def counts_entries_of_projections(n, d):
 
 @attention_cost.misconception
 def projections_mix_tokens(n, d):
-    """You let the projections grow with n². They treat each token alone: d² multiplications a token."""
+    """You count n² · d for a projection. It treats each token alone: d² multiplications for each."""
     projection = n * n * d
     scores = n * n * d
     weighted_sum = n * n * d
@@ -194,7 +198,7 @@ def counts_additions_too(n, d):
 
 @attention_cost.misconception
 def swaps_the_costs(n, d):
-    """The two numbers stand in the wrong order: projections first, then attention."""
+    """You return the two numbers in the wrong order: projections first, then attention."""
     projection = n * d * d
     scores = n * n * d
     weighted_sum = n * n * d
@@ -238,7 +242,8 @@ def counts_the_scaling(n, d):
 
 @attention_cost.misconception
 def counts_half_of_the_pairs(n, d):
-    """You count each pair of tokens once. Score (i, j) and score (j, i) are different numbers: n² of them."""
+    """You count each pair of tokens once in the scores. Score (i, j) and score (j, i) are different numbers: n² of
+    them."""
     projection = n * d * d
     scores = n * (n + 1) // 2 * d
     weighted_sum = n * n * d
@@ -260,7 +265,7 @@ def counts_biases(n, d):
 
 @attention_cost.misconception
 def attention_grows_with_the_length_only(n, d):
-    """You let attention cost n · d² a product, like a projection. Every token meets every token: n² · d."""
+    """You count n · d² for each product of attention, as for a projection. Every token meets every token: n² · d."""
     projection = n * d * d
     scores = n * d * d
     weighted_sum = n * d * d
@@ -277,6 +282,120 @@ def attention_squares_both(n, d):
     weighted_sum = n * n * d * d
     projections = 4 * projection
     attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_entries_of_queries_and_output(n, d):
+    """You count n · d for the scores and for the weighted sum. Every token meets every token, with d multiplications
+    for each pair: n² · d."""
+    projection = n * d * d
+    scores = n * d
+    weighted_sum = n * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_two_projections(n, d):
+    """You count two projections. There are four: queries, keys, values, output."""
+    projection = n * d * d
+    scores = n * n * d
+    weighted_sum = n * n * d
+    projections = 2 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_six_projections(n, d):
+    """You count six projections. There are four (queries, keys, values, output); scores and weighted sum belong to the
+    other number."""
+    projection = n * d * d
+    scores = n * n * d
+    weighted_sum = n * n * d
+    projections = 6 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_three_products_of_attention(n, d):
+    """You count three products of n² · d in attention. There are two: the scores and the weighted sum."""
+    projection = n * d * d
+    scores = n * n * d
+    weighted_sum = n * n * d
+    projections = 4 * projection
+    attention = 3 * scores
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_the_sum_over_tokens_cubed(n, d):
+    """You count n³ for the weighted sum. It multiplies an (n, n) matrix by an (n, d) matrix."""
+    projection = n * d * d
+    scores = n * n * d
+    weighted_sum = n * n * n
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_causal_pairs(n, d):
+    """You count each pair of tokens once, as if half of them were hidden. All n² pairs are computed, in both
+    products."""
+    projection = n * d * d
+    scores = n * (n + 1) // 2 * d
+    weighted_sum = n * (n + 1) // 2 * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_additions_of_projections_too(n, d):
+    """You count additions as well in the projections (2 operations for each product). Count multiplications only."""
+    projection = 2 * n * d * d
+    scores = n * n * d
+    weighted_sum = n * n * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_additions_of_attention_too(n, d):
+    """You count additions as well in scores and weighted sum (2 operations for each product). Count multiplications
+    only."""
+    projection = n * d * d
+    scores = n * n * d
+    weighted_sum = n * n * d
+    projections = 4 * projection
+    attention = 2 * (scores + weighted_sum)
+    return projections, attention
+
+
+@attention_cost.misconception
+def counts_additions_instead(n, d):
+    """You count the additions: a sum of d products has d - 1 of them. Count the multiplications."""
+    projection = n * d * (d - 1)
+    scores = n * n * (d - 1)
+    weighted_sum = n * (n - 1) * d
+    projections = 4 * projection
+    attention = scores + weighted_sum
+    return projections, attention
+
+
+@attention_cost.misconception
+def attention_includes_the_projections(n, d):
+    """Your second number holds the projections too. It is for scores and weighted sum alone."""
+    projection = n * d * d
+    scores = n * n * d
+    weighted_sum = n * n * d
+    projections = 4 * projection
+    attention = scores + weighted_sum + projections
     return projections, attention
 
 

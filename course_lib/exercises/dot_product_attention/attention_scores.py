@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from course_lib import dot_product_attention as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect, expect_agreement, expect_close, expect_floats
+from course_lib.checking.expect import expect_close, expect_floats
 from course_lib.checking.inputs import normal
 
 attention_scores = Exercise(
@@ -30,45 +30,34 @@ attention_scores = Exercise(
 )
 
 
-def scores_of(subject, q, k):
-    return expect_floats(subject(q, k), (*q.shape[:-1], k.shape[-2]), "the matrix of scores")
-
-
 @attention_scores.property("one score for each pair of a query and a key: shape (…, n, m)", points=1)
 def scores_shape(subject, case):
-    scores_of(subject, *case.values())
-
-
-@attention_scores.property("a query or a key twice as long has scores twice as large", points=1)
-def scores_are_linear(subject, case):
     q, k = case.values()
-    once = scores_of(subject, q, k)
-    expect_agreement(
-        scores_of(subject, 2 * q, k), 2 * once, "Your scores for 2 · q and k are not twice those for q and k."
-    )
-    expect_agreement(
-        scores_of(subject, q, 2 * k), 2 * once, "Your scores for q and 2 · k are not twice those for q and k."
-    )
+    expect_floats(subject(q, k), (*q.shape[:-1], k.shape[-2]), "the matrix of scores")
 
 
-@attention_scores.property("apart from a common factor, score [i, j] is the dot product of query i and key j", points=1)
-def scores_are_proportional_to_products(subject, case):
-    q, k = case.values()
-    got, products = scores_of(subject, q, k), q @ k.mT
-    factor = float((got.double() * products).sum() / (products * products).sum())
-    expect(factor > 0, "The scores should grow with the dot products q · k, but they do not.")
-    claim = f"Your scores are no multiple of q kᵀ. The nearest is {factor:.4g} · q kᵀ, and it differs from them."
-    expect_agreement(got, factor * products, claim)
+@attention_scores.property("of vectors with one feature (√d_k = 1) the scores are the plain products", points=1)
+def scores_of_single_features(subject, case):
+    q, k = (vectors[..., :1] for vectors in case.values())
+    what = f"of the first features alone (q {tuple(q.shape)}, k {tuple(k.shape)}), the matrix of scores"
+    expect_close(subject(q, k), q @ k.mT, what)
 
 
-@attention_scores.property("the common factor is 1 / √d_k", points=2)
-def scores_are_scaled(subject, case):
+@attention_scores.property("of two matrices the scores are q kᵀ / √d_k", points=2)
+def scores_of_two_matrices(subject, case):
+    q, k = (vectors.flatten(end_dim=-3)[-1] if vectors.dim() > 2 else vectors for vectors in case.values())
+    what = f"of the last two matrices alone (q {tuple(q.shape)}, k {tuple(k.shape)}), the matrix of scores"
+    expect_close(subject(q, k), reference.attention_scores(q, k), what)
+
+
+@attention_scores.property("any number of leading axes may stand in front", points=1)
+def scores_with_leading_axes(subject, case):
     expect_close(subject(*case.values()), reference.attention_scores(**case), "the matrix of scores")
 
 
 @attention_scores.misconception
 def scores_not_scaled(q, k):
-    """The dot products are right, but they are not divided by √d_k."""
+    """You do not divide the dot products by √d_k."""
     d_k = q.shape[-1]
     products = q @ k.transpose(-2, -1)
     scores = products
@@ -77,8 +66,10 @@ def scores_not_scaled(q, k):
 
 @attention_scores.misconception
 def scores_divided_by_d_k(q, k):
-    """You divide by d_k, or by √d_k twice; once by its square root is wanted. The spread of a dot product grows
-    like √d_k."""
+    """You divide by d_k, or by √d_k twice. Once by its square root is wanted.
+
+    The spread of a dot product grows like √d_k.
+    """
     d_k = q.shape[-1]
     products = q @ k.transpose(-2, -1)
     scores = products / d_k
@@ -87,7 +78,10 @@ def scores_divided_by_d_k(q, k):
 
 @attention_scores.misconception
 def scores_multiplied_by_root(q, k):
-    """You multiply by √d_k. The scores are too large, not too small: divide."""
+    """You multiply by √d_k. Divide.
+
+    The scores are too large, not too small.
+    """
     d_k = q.shape[-1]
     products = q @ k.transpose(-2, -1)
     scores = products * math.sqrt(d_k)
@@ -96,7 +90,7 @@ def scores_multiplied_by_root(q, k):
 
 @attention_scores.misconception
 def scores_divided_by_eight(q, k):
-    """You divide by 8. That is √64 and right for vectors of 64 features only: take the width of these vectors."""
+    """You divide by 8 whatever the width is. That is √64 and right for vectors of 64 features only."""
     d_k = q.shape[-1]
     products = q @ k.transpose(-2, -1)
     scores = products / 8
@@ -133,8 +127,10 @@ def scores_scaled_by_first_axis(q, k):
 
 @attention_scores.misconception
 def scores_scaled_by_second_axis(q, k):
-    """You take the length of axis 1 for d_k. That is right for one matrix; with a batch in front, the width is
-    axis -1."""
+    """You take the length of axis 1 for d_k. With a batch in front, the width is axis -1.
+
+    Axis 1 is right for one matrix.
+    """
     d_k = q.shape[1]
     products = q @ k.transpose(-2, -1)
     scores = products / math.sqrt(d_k)
@@ -152,7 +148,7 @@ def scores_for_keys_by_queries(q, k):
 
 @attention_scores.misconception
 def scores_by_angle(q, k):
-    """This is the cosine: it forgets how long the vectors are. Divide the plain dot product by √d_k instead."""
+    """You take the cosine, which forgets how long the vectors are. Divide the plain dot product by √d_k instead."""
     d_k = q.shape[-1]
     scores = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
     return scores
@@ -169,7 +165,7 @@ def scores_by_angle_and_scale(q, k):
 
 @attention_scores.misconception
 def scores_with_softmax(q, k):
-    """These are the weights already: the softmax belongs to the next step. Here the scores before it are wanted."""
+    """You apply the softmax already. Here the scores before it are wanted."""
     d_k = q.shape[-1]
     products = q @ k.transpose(-2, -1)
     scores = (products / math.sqrt(d_k)).softmax(dim=-1)
@@ -178,7 +174,10 @@ def scores_with_softmax(q, k):
 
 @attention_scores.misconception
 def scores_with_all_axes_turned(q, k):
-    """.T turns all axes of k around, not just the last two: beyond a single matrix the wrong things meet."""
+    """You turn all axes of k around with .T, not just the last two.
+
+    Beyond a single matrix the wrong things meet.
+    """
     d_k = q.shape[-1]
     products = q @ k.T
     scores = products / math.sqrt(d_k)
@@ -187,7 +186,7 @@ def scores_with_all_axes_turned(q, k):
 
 @attention_scores.misconception
 def scores_without_transposing(q, k):
-    """k is not transposed: row i of q has to meet the rows of k, so these have to become columns."""
+    """You do not transpose k. Row i of q has to meet the rows of k, so these have to become columns."""
     d_k = q.shape[-1]
     products = q @ k
     scores = products / math.sqrt(d_k)
@@ -196,7 +195,10 @@ def scores_without_transposing(q, k):
 
 @attention_scores.misconception
 def scores_with_fixed_axes(q, k):
-    """You swap axes 1 and 2, counted from the front. That fits three axes only; counted from the end it always fits."""
+    """You swap axes 1 and 2, counted from the front. Counted from the end, the last two always fit.
+
+    1 and 2 fit three axes only.
+    """
     d_k = q.shape[-1]
     products = q @ k.transpose(1, 2)
     scores = products / math.sqrt(d_k)
@@ -205,7 +207,10 @@ def scores_with_fixed_axes(q, k):
 
 @attention_scores.misconception
 def scores_with_first_two_axes_swapped(q, k):
-    """You swap axes 0 and 1. That fits one matrix only; counted from the end (-2 and -1) it always fits."""
+    """You swap axes 0 and 1. Counted from the end, the last two always fit.
+
+    0 and 1 fit one matrix only.
+    """
     d_k = q.shape[-1]
     products = q @ k.transpose(0, 1)
     scores = products / math.sqrt(d_k)
@@ -214,7 +219,10 @@ def scores_with_first_two_axes_swapped(q, k):
 
 @attention_scores.misconception
 def scores_of_reshaped_keys(q, k):
-    """view and reshape cut the same row of numbers into other pieces: the keys fall apart. Transpose instead."""
+    """You reshape k where a transpose is needed.
+
+    view and reshape cut the same row of numbers into other pieces: the keys fall apart.
+    """
     d_k = q.shape[-1]
     products = q @ k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2])
     scores = products / math.sqrt(d_k)
@@ -223,8 +231,10 @@ def scores_of_reshaped_keys(q, k):
 
 @attention_scores.misconception
 def scores_scaled_in_place(q, k):
-    """The numbers are right, but you scale q in place: the caller's own tensor is changed, and a second call
-    differs."""
+    """You scale q in place: the caller's own tensor is changed.
+
+    The numbers are right, but a second call differs.
+    """
     d_k = q.shape[-1]
     q.div_(math.sqrt(d_k))
     products = q @ k.transpose(-2, -1)
@@ -252,7 +262,7 @@ def scores_by_distance(q, k):
 
 @attention_scores.misconception
 def scores_with_power_before_division(q, k):
-    """Powers bind tighter than /: d_k ** 1/2 is d_k divided by 2. Write math.sqrt(d_k) or d_k ** 0.5."""
+    """You divide by d_k / 2. Powers bind tighter than /: d_k ** 1/2 is (d_k ** 1) / 2, not a root."""
     d_k = q.shape[-1]
     products = q @ k.transpose(-2, -1)
     scores = products / (d_k / 2)
@@ -261,7 +271,7 @@ def scores_with_power_before_division(q, k):
 
 @attention_scores.misconception
 def scores_divided_by_twice_d_k(q, k):
-    """Powers bind tighter than /: d_k ** -1/2 is 1 / (2 d_k). Write math.sqrt(d_k) or d_k ** -0.5."""
+    """You divide by 2 d_k. Powers bind tighter than /: d_k ** -1/2 is (1 / d_k) / 2, not a root."""
     d_k = q.shape[-1]
     products = q @ k.transpose(-2, -1)
     scores = products / (2 * d_k)
@@ -270,11 +280,87 @@ def scores_divided_by_twice_d_k(q, k):
 
 @attention_scores.misconception
 def scores_with_tensor_root_of_a_number(q, k):
-    """torch.sqrt takes a tensor, and d_k is a plain number: math.sqrt takes that."""
+    """You pass a plain number to torch.sqrt, which takes a tensor. math.sqrt takes numbers."""
     d_k = q.shape[-1]
     products = q @ k.transpose(-2, -1)
     scores = products / torch.sqrt(d_k)
     return scores
+
+
+@attention_scores.misconception
+def scores_turned_in_sign(q, k):
+    """You turn the sign of the dot products around. Vectors that fit have a large score."""
+    d_k = q.shape[-1]
+    products = -q @ k.transpose(-2, -1)
+    scores = products / math.sqrt(d_k)
+    return scores
+
+
+@attention_scores.misconception
+def scores_divided_by_a_whole_root(q, k):
+    """You round √d_k down to a whole number. Divide by the root as it is."""
+    d_k = q.shape[-1]
+    products = q @ k.transpose(-2, -1)
+    scores = products / int(math.sqrt(d_k))
+    return scores
+
+
+@attention_scores.misconception
+def scores_divided_by_the_fourth_root(q, k):
+    """You take the root of d_k twice: that is its fourth root. Once is enough.
+
+    The fourth root is right only where q and k are both divided by it.
+    """
+    d_k = q.shape[-1]
+    products = q @ k.transpose(-2, -1)
+    scores = products / math.sqrt(math.sqrt(d_k))
+    return scores
+
+
+@attention_scores.misconception
+def scores_divided_by_number_of_keys(q, k):
+    """You divide by the number of keys. It is the width d_k of the vectors that makes dot products large, and its root
+    is wanted."""
+    d_k = q.shape[-1]
+    products = q @ k.transpose(-2, -1)
+    scores = products / k.shape[-2]
+    return scores
+
+
+@attention_scores.misconception
+def scores_of_queries_of_length_one(q, k):
+    """You bring the queries to length 1. The plain dot product is wanted, in which length counts."""
+    d_k = q.shape[-1]
+    products = F.normalize(q, dim=-1) @ k.transpose(-2, -1)
+    scores = products / math.sqrt(d_k)
+    return scores
+
+
+@attention_scores.misconception
+def scores_of_sums(q, k):
+    """You add queries and keys up. A score is their dot product: multiply feature by feature, then add up."""
+    d_k = q.shape[-1]
+    products = (q.unsqueeze(-2) + k.unsqueeze(-3)).sum(dim=-1)
+    scores = products / math.sqrt(d_k)
+    return scores
+
+
+@attention_scores.misconception
+def scores_hide_the_future(q, k):
+    """You hide later keys. Nothing is masked here: every query has a score for every key."""
+    d_k = q.shape[-1]
+    products = q @ k.transpose(-2, -1)
+    scores = products / math.sqrt(d_k)
+    return scores.masked_fill(torch.ones_like(scores).triu(diagonal=1).bool(), -math.inf)
+
+
+@attention_scores.misconception
+def scores_minus_their_maximum(q, k):
+    """You subtract the maximum of each row. That belongs to the softmax, which is the next step."""
+    d_k = q.shape[-1]
+    products = q @ k.transpose(-2, -1)
+    scores = products / math.sqrt(d_k)
+    return scores - scores.amax(dim=-1, keepdim=True)
 
 
 @attention_scores.alternative

@@ -137,7 +137,7 @@ def keys_and_values_swapped(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def values_first(x, w_q, w_k, w_v):
-    """The three come back in the wrong order: it is q, k, v."""
+    """The three come back in the order v, k, q. It is q, k, v."""
     q = x @ w_q
     k = x @ w_k
     v = x @ w_v
@@ -146,8 +146,10 @@ def values_first(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def multiplies_by_the_transposed(x, w_q, w_k, w_v):
-    """You multiply by the transposed matrices. F.linear and nn.Linear do that: their weights are (d_out, d_in),
-    these (d_in, d_out)."""
+    """You multiply by the transposed matrices. The given ones are (d_in, d_out) already.
+
+    F.linear and nn.Linear transpose: their weights are (d_out, d_in).
+    """
     q = x @ w_q.T
     k = x @ w_k.T
     v = x @ w_v.T
@@ -183,7 +185,10 @@ def projects_the_projected_values(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def queries_already_scaled(x, w_q, w_k, w_v):
-    """You divide the queries by √d_k here. Attention does that itself: done twice, the scores become too small."""
+    """You divide the queries by √d_k here. Attention does that itself.
+
+    Done twice, the scores become too small.
+    """
     q = x @ w_q / math.sqrt(w_q.shape[1])
     k = x @ w_k
     v = x @ w_v
@@ -201,7 +206,7 @@ def projects_with_relu(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def packs_the_three(x, w_q, w_k, w_v):
-    """All three stand side by side in one tensor. Return them as three: q, k, v."""
+    """You return all three side by side in one tensor. Return them as three: q, k, v."""
     q = x @ w_q
     k = x @ w_k
     v = x @ w_v
@@ -210,8 +215,10 @@ def packs_the_three(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def projects_one_sequence_only(x, w_q, w_k, w_v):
-    """torch.mm multiplies two plain matrices: with a batch in front of x it fails. @ takes any number of leading
-    axes."""
+    """You multiply with torch.mm, which takes two plain matrices. @ takes any number of leading axes.
+
+    With a batch in front of x it fails.
+    """
     q = torch.mm(x, w_q)
     k = torch.mm(x, w_k)
     v = torch.mm(x, w_v)
@@ -220,7 +227,10 @@ def projects_one_sequence_only(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def multiplies_the_transposed_from_the_left(x, w_q, w_k, w_v):
-    """w.T @ x would be right if a token were a column of x. Here a token is a row: x times w."""
+    """You compute w.T @ x. A token is a row of x: x times w.
+
+    It would be right if a token were a column of x.
+    """
     q = w_q.T @ x
     k = w_k.T @ x
     v = w_v.T @ x
@@ -237,12 +247,114 @@ def queries_not_projected(x, w_q, w_k, w_v):
 
 
 @project_qkv.misconception
-def projects_the_features_apart(x, w_q, w_k, w_v):
+def queries_and_keys_with_softmax(x, w_q, w_k, w_v):
     """There is a softmax on your queries and keys. The projections are plain matrix products; the softmax comes
     later."""
     q = (x @ w_q).softmax(dim=-1)
     k = (x @ w_k).softmax(dim=-1)
     v = x @ w_v
+    return q, k, v
+
+
+@project_qkv.misconception
+def keys_not_projected(x, w_q, w_k, w_v):
+    """Your keys are x itself. They have a matrix of their own too: w_k."""
+    q = x @ w_q
+    k = x
+    v = x @ w_v
+    return q, k, v
+
+
+@project_qkv.misconception
+def keys_already_scaled(x, w_q, w_k, w_v):
+    """You divide the keys by √d_k here. Attention does that itself.
+
+    Done twice, the scores become too small.
+    """
+    q = x @ w_q
+    k = x @ w_k / math.sqrt(w_k.shape[1])
+    v = x @ w_v
+    return q, k, v
+
+
+@project_qkv.misconception
+def values_with_relu(x, w_q, w_k, w_v):
+    """There is a ReLU on your values. The projections are linear: a plain matrix product each."""
+    q = x @ w_q
+    k = x @ w_k
+    v = (x @ w_v).relu()
+    return q, k, v
+
+
+@project_qkv.misconception
+def queries_with_relu(x, w_q, w_k, w_v):
+    """There is a ReLU on your queries. The projections are linear: a plain matrix product each."""
+    q = (x @ w_q).relu()
+    k = x @ w_k
+    v = x @ w_v
+    return q, k, v
+
+
+@project_qkv.misconception
+def values_with_softmax(x, w_q, w_k, w_v):
+    """There is a softmax on your values. The projections are plain matrix products; the softmax comes later."""
+    q = x @ w_q
+    k = x @ w_k
+    v = (x @ w_v).softmax(dim=-1)
+    return q, k, v
+
+
+@project_qkv.misconception
+def values_with_the_query_matrix(x, w_q, w_k, w_v):
+    """Your values are made with w_q. Each role has a matrix of its own."""
+    q = x @ w_q
+    k = x @ w_k
+    v = x @ w_q
+    return q, k, v
+
+
+@project_qkv.misconception
+def the_key_matrix_for_all(x, w_q, w_k, w_v):
+    """You use w_k three times. Each role has a matrix of its own."""
+    q = x @ w_k
+    k = x @ w_k
+    v = x @ w_k
+    return q, k, v
+
+
+@project_qkv.misconception
+def values_queries_keys(x, w_q, w_k, w_v):
+    """The three come back in the order v, q, k. It is q, k, v."""
+    q = x @ w_q
+    k = x @ w_k
+    v = x @ w_v
+    return v, q, k
+
+
+@project_qkv.misconception
+def forgets_the_values(x, w_q, w_k, w_v):
+    """You return two results. Three are wanted: q, k, v."""
+    q = x @ w_q
+    k = x @ w_k
+    v = x @ w_v
+    return q, k
+
+
+@project_qkv.misconception
+def projects_to_length_one(x, w_q, w_k, w_v):
+    """You bring the projected vectors to length 1. The projections are plain matrix products."""
+    q = x @ w_q
+    k = x @ w_k
+    v = x @ w_v
+    return F.normalize(q, dim=-1), F.normalize(k, dim=-1), F.normalize(v, dim=-1)
+
+
+@project_qkv.misconception
+def multiplies_entry_by_entry(x, w_q, w_k, w_v):
+    """You multiply entry by entry, as * does. A projection is a matrix product: @."""
+    q = x * w_q
+    k = x * w_k
+    v = x * w_v
     return q, k, v
 
 

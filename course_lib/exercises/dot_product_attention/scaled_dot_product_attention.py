@@ -8,10 +8,12 @@ import torch
 import torch.nn.functional as F
 
 from course_lib import dot_product_attention as reference
+from course_lib.checking.difference import Difference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect, expect_close, expect_floats, expect_tuple
+from course_lib.checking.expect import Failure, expect, expect_close, expect_floats, expect_tuple
 from course_lib.checking.inputs import normal
 from course_lib.checking.subject import Subject
+from course_lib.exercises.dot_product_attention.shared import FAR, ROUNDED, with_feature
 
 scaled_dot_product_attention = Exercise(
     reference.scaled_dot_product_attention,
@@ -48,33 +50,29 @@ def attention_shapes(subject, case):
     expect_floats(weights, tuple(want_weights.shape), "the matrix of weights")
 
 
-@scaled_dot_product_attention.property("each row of the weights is a probability distribution", points=1)
+@scaled_dot_product_attention.property("each row of the weights sums to 1, and the best key has the largest", points=1)
 def attention_rows(subject, case):
+    q, k, _ = case.values()
     weights = attention_of(subject, case)[1]
     expect(weights.min() >= -1e-6, f"There is a negative weight: {weights.min():.4g}.")
     sums = weights.sum(dim=-1)
     expect_close(sums, torch.ones_like(sums), "the sum of each row of the weights")
+    best = (q @ k.mT).argmax(dim=-1, keepdim=True)
+    share = weights.gather(-1, best)
+    others = weights.scatter(-1, best, -1.0).amax(dim=-1, keepdim=True)
+    if (share <= others).any():
+        where = (share <= others).nonzero()[0].tolist()[:-1]
+        raise Failure(
+            f"Query {where} fits key {int(best[tuple(where)])} best, but its weight of {share[tuple(where)].item():.4g} "
+            "is not the largest in the row.",
+            Difference(weights, reference.scaled_dot_product_attention(**case)[1]),
+        )
 
 
-@scaled_dot_product_attention.property("the weights are softmax(q kᵀ / √d_k)", points=2)
+@scaled_dot_product_attention.property("the weights are softmax(q kᵀ / √d_k)", points=1)
 def attention_weights(subject, case):
     weights = attention_of(subject, case)[1]
     expect_close(weights, reference.scaled_dot_product_attention(**case)[1], "the matrix of weights")
-
-
-@scaled_dot_product_attention.property("gradients flow back to q, k and v", points=1)
-def attention_gradients(subject, case):
-    slopes = [subject.gradient(*case.values(), wrt=position, at=(0,)) for position in range(3)]
-    if subject.changed_inputs:
-        return  # the last property speaks of that
-    right = Subject(reference.scaled_dot_product_attention)
-    for position, (name, slope) in enumerate(zip("qkv", slopes)):
-        expect(
-            slope.abs().max() > 1e-9,
-            f"The output does not react to {name}: its gradient is 0 everywhere, so nothing before it could learn.",
-        )
-        want = right.gradient(*case.values(), wrt=position, at=(0,))
-        expect_close(slope, want, f"the gradient of output[0].sum() with respect to {name}")
 
 
 @scaled_dot_product_attention.property("the output is the sum of the values with these weights", points=1)
@@ -83,9 +81,41 @@ def attention_output(subject, case):
     expect_close(output, reference.scaled_dot_product_attention(**case)[0], "the output")
 
 
+@scaled_dot_product_attention.property("gradients flow back to q, k and v", points=1)
+def attention_gradients(subject, case):
+    attention_of(subject, case)
+    if subject.changed_inputs:
+        return  # the last property speaks of that
+    right = Subject(reference.scaled_dot_product_attention)
+    for position, name in enumerate("qkv"):
+        slope = subject.gradient(*case.values(), wrt=position, at=(0,))
+        expect(
+            slope.abs().max() > 1e-9,
+            f"The output does not react to {name}: its gradient is 0 everywhere, so nothing before it could learn.",
+        )
+        want = right.gradient(*case.values(), wrt=position, at=(0,))
+        expect_close(slope, want, f"the gradient of output[0].sum() with respect to {name}")
+
+
+@scaled_dot_product_attention.property("scores around 1000 and around -1000 do no harm", points=1)
+def attention_far_from_zero(subject, case):
+    """The same number added to all scores of a query changes no weight of it."""
+    q, k, v = case.values()
+    signs = 1.0 - 2 * (torch.arange(q.shape[-2]) % 2)[:, None]  # +1, -1, +1, …
+    q, k = with_feature(q, 2 * FAR * signs), with_feature(k, 2 * FAR)
+    output, weights = expect_tuple(subject(q, k, v), ("output", "weights"))
+    want_output, want_weights = reference.scaled_dot_product_attention(q, k, v)
+    far = (
+        f"with one more feature, {2 * FAR:g} in every key and in queries 0, 2, …, {-2 * FAR:g} in the other queries, "
+        f"so that the scores lie near ±{4 * FAR * FAR / math.sqrt(q.shape[-1]):.0f},"
+    )
+    expect_close(weights, want_weights, f"{far} the matrix of weights", rtol=ROUNDED, atol=ROUNDED)
+    expect_close(output, want_output, f"{far} the output", rtol=ROUNDED, atol=ROUNDED)
+
+
 @scaled_dot_product_attention.misconception
 def attention_without_scale(q, k, v):
-    """The scores are not divided by √d_k."""
+    """You do not divide the scores by √d_k."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     weights = scores.softmax(dim=-1)
@@ -106,7 +136,10 @@ def attention_divides_by_d_k(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_multiplies_by_root(q, k, v):
-    """You multiply the scores by √d_k. Divide: they are too large, not too small."""
+    """You multiply the scores by √d_k. Divide.
+
+    They are too large, not too small.
+    """
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores * math.sqrt(d_k)
@@ -150,7 +183,10 @@ def attention_scaled_by_number_of_queries(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_scaled_by_second_axis(q, k, v):
-    """You take the length of axis 1 for d_k. That fits one matrix; with a batch in front, the width is axis -1."""
+    """You take the length of axis 1 for d_k. With a batch in front, the width is axis -1.
+
+    Axis 1 is right for one matrix.
+    """
     d_k = q.shape[1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -161,7 +197,10 @@ def attention_scaled_by_second_axis(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_scales_the_weights(q, k, v):
-    """You divide by √d_k after the softmax, so the rows no longer sum to 1. The scores are scaled, before it."""
+    """You divide by √d_k after the softmax. The scores are scaled, before it.
+
+    The rows no longer sum to 1.
+    """
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     weights = scores.softmax(dim=-1) / math.sqrt(d_k)
@@ -171,7 +210,10 @@ def attention_scales_the_weights(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_scales_in_place(q, k, v):
-    """The result is right, but you scale q in place: the caller's own tensor is changed, and a second call differs."""
+    """You scale q in place: the caller's own tensor is changed.
+
+    The result is right, but a second call differs.
+    """
     d_k = q.shape[-1]
     q.div_(math.sqrt(d_k))
     scores = q @ k.transpose(-2, -1)
@@ -193,7 +235,10 @@ def attention_normalises_over_queries(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_normalises_axis_one(q, k, v):
-    """Your softmax runs over axis 1. That is the key axis of one matrix only; with a batch in front it is the last."""
+    """Your softmax runs over axis 1. With a batch in front, the keys are the last axis.
+
+    Axis 1 is the key axis of one matrix only.
+    """
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -215,7 +260,7 @@ def attention_normalises_axis_zero(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_normalises_the_whole_matrix(q, k, v):
-    """Your weights sum to 1 over the whole matrix. Every query has weights of its own: each row sums to 1."""
+    """Your softmax runs over a whole matrix of scores. Every query has a softmax of its own: over its row."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -226,7 +271,10 @@ def attention_normalises_the_whole_matrix(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_with_two_softmaxes(q, k, v):
-    """You apply the softmax twice. The second one makes all weights nearly equal."""
+    """You apply the softmax twice.
+
+    The second one makes all weights nearly equal.
+    """
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -237,7 +285,10 @@ def attention_with_two_softmaxes(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_with_sigmoid(q, k, v):
-    """You use a sigmoid: each weight is decided alone, and the rows do not sum to 1. Keys compete: softmax."""
+    """You use a sigmoid, which decides each weight alone. The keys compete with each other: softmax.
+
+    The rows do not sum to 1.
+    """
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -248,7 +299,10 @@ def attention_with_sigmoid(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_with_log_softmax(q, k, v):
-    """log_softmax gives the logarithms of the weights. The weights themselves are wanted."""
+    """You take the logarithms of the weights (log_softmax). The weights themselves are wanted.
+
+    Logarithms of weights are never positive.
+    """
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -259,7 +313,10 @@ def attention_with_log_softmax(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_without_softmax(q, k, v):
-    """The softmax is missing: scores can be negative and do not sum to 1."""
+    """You use the scores themselves as weights: the softmax is missing.
+
+    Scores can be negative and do not sum to 1.
+    """
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -270,7 +327,10 @@ def attention_without_softmax(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_divides_by_the_sum(q, k, v):
-    """You divide the scores by their sum, without the exponential: negative scores become negative weights."""
+    """You divide the scores by their sum, without the exponential.
+
+    Negative scores become negative weights.
+    """
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -313,7 +373,10 @@ def attention_by_scaled_cosine(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_turns_all_axes(q, k, v):
-    """.T turns all axes of k around, not just the last two: beyond a single matrix the wrong things meet."""
+    """You turn all axes of k around with .T, not just the last two.
+
+    Beyond a single matrix the wrong things meet.
+    """
     d_k = q.shape[-1]
     scores = q @ k.T
     scores = scores / math.sqrt(d_k)
@@ -324,7 +387,7 @@ def attention_turns_all_axes(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_without_transposing(q, k, v):
-    """k is not transposed: row i of q has to meet the rows of k, so these have to become columns."""
+    """You do not transpose k. Row i of q has to meet the rows of k, so these have to become columns."""
     d_k = q.shape[-1]
     scores = q @ k
     scores = scores / math.sqrt(d_k)
@@ -335,7 +398,10 @@ def attention_without_transposing(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_swaps_fixed_axes(q, k, v):
-    """You swap axes 1 and 2, counted from the front. That fits three axes only; counted from the end it always fits."""
+    """You swap axes 1 and 2, counted from the front. Counted from the end, the last two always fit.
+
+    1 and 2 fit three axes only.
+    """
     d_k = q.shape[-1]
     scores = q @ k.transpose(1, 2)
     scores = scores / math.sqrt(d_k)
@@ -346,7 +412,10 @@ def attention_swaps_fixed_axes(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_reshapes_the_keys(q, k, v):
-    """view and reshape cut the same row of numbers into other pieces: the keys fall apart. Transpose instead."""
+    """You reshape k where a transpose is needed.
+
+    view and reshape cut the same row of numbers into other pieces: the keys fall apart.
+    """
     d_k = q.shape[-1]
     scores = q @ k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2])
     scores = scores / math.sqrt(d_k)
@@ -357,7 +426,7 @@ def attention_reshapes_the_keys(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_sums_with_scores(q, k, v):
-    """The weights are right, but the output is made with the scores: the softmax is left out of the sum."""
+    """You make the output with the scores. It is made with the weights, after the softmax."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -378,8 +447,11 @@ def attention_averages_the_keys(q, k, v):
 
 
 @scaled_dot_product_attention.misconception
-def attention_compares_with_values(q, k, v):
-    """You compare keys with keys: the queries have no influence."""
+def attention_compares_keys_with_keys(q, k, v):
+    """You compare keys with keys. Each query is compared with the keys.
+
+    The queries have no influence.
+    """
     d_k = q.shape[-1]
     scores = k @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -401,7 +473,7 @@ def attention_returns_weights_first(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_returns_output_only(q, k, v):
-    """Only the output comes back. Return the weights too, as the second of two results."""
+    """You return the output alone. Return the weights too, as the second of two results."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -435,7 +507,10 @@ def attention_hides_the_future(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_drops_weights(q, k, v):
-    """Your dropout is always on, so the same input gives random results. This exercise has no dropout."""
+    """Your dropout is always on. This exercise has no dropout.
+
+    The same input gives random results.
+    """
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -446,7 +521,10 @@ def attention_drops_weights(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_cuts_the_gradient(q, k, v):
-    """The numbers are right, but the weights are cut off from the gradient (.detach(), .data): q and k cannot learn."""
+    """You cut the weights off from the gradient (.detach(), .data). Gradients have to flow back to q, k and v.
+
+    The numbers are right, but q and k cannot learn.
+    """
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -457,7 +535,11 @@ def attention_cuts_the_gradient(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_cuts_all_gradients(q, k, v):
-    """The numbers are right, but no gradient comes through (.item(), .numpy(), no_grad, …): nothing could learn."""
+    """You cut the output off from the gradient (.item(), .numpy(), no_grad, …). Gradients have to flow back to q, k
+    and v.
+
+    The numbers are right, but nothing could learn.
+    """
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -468,8 +550,10 @@ def attention_cuts_all_gradients(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_leaves_the_axis_open(q, k, v):
-    """You do not say along which axis the softmax runs, and torch guesses: with three axes it takes the first.
-    Name the last."""
+    """You do not say along which axis the softmax runs, and torch guesses. Name the last.
+
+    With three axes it takes the first.
+    """
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -480,7 +564,7 @@ def attention_leaves_the_axis_open(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_normalises_everything(q, k, v):
-    """Your weights sum to 1 over the whole tensor. Every row of every matrix has to sum to 1 by itself."""
+    """Your softmax runs over the whole tensor of scores. Every row of every matrix has a softmax of its own."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -491,7 +575,10 @@ def attention_normalises_everything(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_does_not_normalise(q, k, v):
-    """Your weights are exp(score), but the rows do not sum to 1: divide each row by its sum."""
+    """Your weights are exp(score). Each row still has to be divided by its sum.
+
+    The rows do not sum to 1.
+    """
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -513,7 +600,7 @@ def attention_returns_no_weights(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_divides_by_eight(q, k, v):
-    """You divide by 8. That is √64 and right for vectors of 64 features only: take the width of these vectors."""
+    """You divide by 8 whatever the width is. That is √64 and right for vectors of 64 features only."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / 8
@@ -535,7 +622,7 @@ def attention_scaled_by_first_axis(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_with_power_before_division(q, k, v):
-    """Powers bind tighter than /: d_k ** 1/2 is d_k divided by 2. Write math.sqrt(d_k) or d_k ** 0.5."""
+    """You divide by d_k / 2. Powers bind tighter than /: d_k ** 1/2 is (d_k ** 1) / 2, not a root."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / (d_k / 2)
@@ -546,7 +633,7 @@ def attention_with_power_before_division(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_divides_by_twice_d_k(q, k, v):
-    """Powers bind tighter than /: d_k ** -1/2 is 1 / (2 d_k). Write math.sqrt(d_k) or d_k ** -0.5."""
+    """You divide by 2 d_k. Powers bind tighter than /: d_k ** -1/2 is (1 / d_k) / 2, not a root."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / (2 * d_k)
@@ -557,7 +644,7 @@ def attention_divides_by_twice_d_k(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_with_tensor_root_of_a_number(q, k, v):
-    """torch.sqrt takes a tensor, and d_k is a plain number: math.sqrt takes that."""
+    """You pass a plain number to torch.sqrt, which takes a tensor. math.sqrt takes numbers."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / torch.sqrt(d_k)
@@ -590,13 +677,220 @@ def attention_returns_transposed_weights(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_returns_unscaled_weights(q, k, v):
-    """Scores are scaled for the output, but the weights that you return are not the ones it was made with."""
+    """You return weights that are made from scores without the scale. The output is made with others: return those."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
     output = weights @ v
     return output, (scores * math.sqrt(d_k)).softmax(dim=-1)
+
+
+@scaled_dot_product_attention.misconception
+def attention_divides_by_a_whole_root(q, k, v):
+    """You round √d_k down to a whole number. Divide by the root as it is."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / int(math.sqrt(d_k))
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_divides_by_the_fourth_root(q, k, v):
+    """You take the root of d_k twice: that is its fourth root. Once is enough.
+
+    The fourth root is right only where q and k are both divided by it.
+    """
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(math.sqrt(d_k))
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_turns_the_sign(q, k, v):
+    """You turn the sign of the scores around. A high score must give a high weight.
+
+    The keys that fit least get the most.
+    """
+    d_k = q.shape[-1]
+    scores = -q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_without_sign(q, k, v):
+    """Your scores have lost their sign. A negative dot product means that key and query do not fit."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    scores = scores.abs()
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_with_relu(q, k, v):
+    """You set negative scores to 0 (a ReLU) before the softmax. The softmax takes them as they are.
+
+    All keys that do not fit get the same weight.
+    """
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.relu().softmax(dim=-1)
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_by_distance(q, k, v):
+    """You score by distance. Here the score is the dot product, divided by √d_k."""
+    d_k = q.shape[-1]
+    scores = -torch.cdist(q, k)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_weighs_equally(q, k, v):
+    """You give every key the same weight.
+
+    The scores have no influence.
+    """
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = torch.ones_like(scores) / scores.shape[-1]
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_averages_again(q, k, v):
+    """You divide the weighted sum by the number of keys. The weights sum to 1 already."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    output = weights @ v / v.shape[-2]
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_compares_queries_with_queries(q, k, v):
+    """You compare queries with queries. Each query is compared with the keys.
+
+    The keys have no influence.
+    """
+    d_k = q.shape[-1]
+    scores = q @ q.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_compares_keys_with_queries(q, k, v):
+    """You compute k qᵀ, which has a row for each key. A row belongs to a query: q kᵀ."""
+    d_k = q.shape[-1]
+    scores = k @ q.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_softmaxes_the_values(q, k, v):
+    """You apply a softmax to the values. They are summed up as they are; the softmax is for the scores."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    output = weights @ v.softmax(dim=-1)
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_returns_three(q, k, v):
+    """You return three results. Two are wanted: output and weights."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, weights, scores
+
+
+@scaled_dot_product_attention.misconception
+def attention_cuts_the_keys(q, k, v):
+    """You cut the keys off from the gradient (.detach(), .data). Gradients have to flow back to q, k and v.
+
+    The numbers are right, but the keys cannot learn.
+    """
+    d_k = q.shape[-1]
+    scores = q @ k.detach().transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_cuts_the_values(q, k, v):
+    """You cut the values off from the gradient (.detach(), .data). Gradients have to flow back to q, k and v.
+
+    The numbers are right, but the values cannot learn.
+    """
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    output = weights @ v.detach()
+    return output, weights
+
+
+@scaled_dot_product_attention.misconception
+def attention_subtracts_the_overall_maximum(q, k, v):
+    """You subtract the largest score of all before the exponential. Every row of scores needs a maximum of its own.
+
+    A row that lies far below it becomes all zeros, and 0 / 0 is NaN.
+    """
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    exponentials = (scores - scores.max()).exp()
+    weights = exponentials / exponentials.sum(dim=-1, keepdim=True)
+    output = weights @ v
+    return output, weights
+
+
+# Last, so that in a pair the coarser mistake is told first.
+@scaled_dot_product_attention.misconception
+def attention_overflows(q, k, v):
+    """You take the exponential of the scores as they are, and scores can be large. Subtracting one number from all the
+    scores of a query changes no weight: choose it so that no exponent is large.
+
+    exp of a large score is inf, and inf / inf is NaN.
+    """
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
+    output = weights @ v
+    return output, weights
 
 
 @scaled_dot_product_attention.alternative
@@ -607,14 +901,15 @@ def attention_by_einsum(q, k, v):
 
 @scaled_dot_product_attention.alternative
 def attention_fused(q, k, v):
-    identity = torch.eye(k.shape[-2], dtype=q.dtype).expand(*k.shape[:-1], k.shape[-2])
+    identity = torch.eye(k.shape[-2]).expand(*k.shape[:-1], k.shape[-2])
     return F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k, identity)
 
 
 @scaled_dot_product_attention.alternative
 def attention_by_exponentials(q, k, v):
     root = q.size(-1) ** 0.25
-    exponentials = torch.exp((q / root) @ (k / root).mT)
+    scores = (q / root) @ (k / root).mT
+    exponentials = torch.exp(scores - scores.amax(-1, keepdim=True))
     weights = exponentials / exponentials.sum(-1, keepdim=True)
     return weights.matmul(v), weights
 

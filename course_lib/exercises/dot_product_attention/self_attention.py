@@ -11,14 +11,14 @@ from course_lib import dot_product_attention as reference
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import expect_agreement, expect_close
 from course_lib.checking.inputs import normal
-from course_lib.exercises.dot_product_attention.shared import attended, shown
+from course_lib.exercises.dot_product_attention.shared import FAR, ROUNDED, attended, shown, with_feature
 
 self_attention = Exercise(
     reference.self_attention,
     cases=[
-        {"x": normal(3, 2, seed=1)},
-        {"x": normal(5, 4, seed=2, scale=0.7)},
-        {"x": normal(4, 6, seed=3, scale=2.5)},
+        {"x": normal(3, 2, seed=16)},
+        {"x": normal(5, 4, seed=19, scale=0.7)},
+        {"x": normal(4, 6, seed=11, scale=1.2)},
         {"x": normal(1, 3, seed=4)},
     ],
     minutes=8,
@@ -37,22 +37,33 @@ def self_attention_shape(subject, case):
     attended(subject, case["x"])
 
 
+@self_attention.property("with vectors five times as long, each finds the vector that fits it best", points=1)
+def self_attention_becomes_hard(subject, case):
+    long = 5 * case["x"]
+    what = "with 5 · x, for which a row consists of the x_j with the largest x_i · x_j, the result"
+    expect_close(subject(long), reference.self_attention(long), what, rtol=0.1, atol=0.1)
+
+
 @self_attention.property("equal vectors stay as they are", points=1)
 def self_attention_of_equal_vectors(subject, case):
     same = case["x"][:1].repeat(len(case["x"]), 1)
-    expect_close(attended(subject, same), same, f"with every row of x set to {shown(same[0])}, the result")
+    expect_close(subject(same), same, f"with every row of x set to {shown(same[0])}, the result")
 
 
-@self_attention.property("tokens in another order give the same outputs in that order", points=1)
-def self_attention_is_equivariant(subject, case):
-    x = case["x"]
-    claim = "Your result for x in reverse order is not your result for x, reversed."
-    expect_agreement(attended(subject, x.flip(0)), attended(subject, x).flip(0), claim)
-
-
-@self_attention.property("row i is the sum of all x_j, weighted by the softmax of x_i · x_j", points=2)
+@self_attention.property("row i is the sum of all x_j, weighted by the softmax of x_i · x_j", points=1)
 def self_attention_result(subject, case):
     expect_close(subject(case["x"]), reference.self_attention(**case))
+
+
+@self_attention.property("dot products around 1000 do no harm", points=1)
+def self_attention_far_from_zero(subject, case):
+    """The same number added to all scores changes no weight."""
+    want = with_feature(reference.self_attention(**case))
+    what = (
+        f"with one more feature, {FAR:g} in every vector, so that {FAR * FAR:g} is added to every dot product and no "
+        "weight changes, the result"
+    )
+    expect_close(subject(with_feature(case["x"])), want, what, rtol=ROUNDED, atol=ROUNDED)
 
 
 @self_attention.misconception
@@ -87,7 +98,7 @@ def looks_back_only(x):
 
 @self_attention.misconception
 def self_attention_without_softmax(x):
-    """You use the dot products themselves as weights: a softmax has to make them positive with the sum 1."""
+    """You use the dot products themselves as weights. A softmax has to make them positive, with the sum 1."""
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -102,7 +113,10 @@ def self_attention_without_softmax(x):
 
 @self_attention.misconception
 def self_attention_divides_by_the_sum(x):
-    """You divide the dot products by their sum, without the exponential: weights come out negative."""
+    """You divide the dot products by their sum, without the exponential.
+
+    Weights come out negative.
+    """
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -132,7 +146,8 @@ def self_attention_is_scaled(x):
 
 @self_attention.misconception
 def self_attention_by_angle(x):
-    """You compare by cosine (vectors of length 1). Here the plain dot product is wanted, in which length counts."""
+    """You compare by cosine: all vectors are brought to length 1. Here the plain dot product is wanted, in which
+    length counts."""
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -147,7 +162,10 @@ def self_attention_by_angle(x):
 
 @self_attention.misconception
 def keeps_the_last_term(x):
-    """Each round of your inner loop replaces the sum instead of adding to it: only the last term is left."""
+    """Each round of your inner loop replaces the sum instead of adding to it.
+
+    Only the last term is left.
+    """
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -162,7 +180,10 @@ def keeps_the_last_term(x):
 
 @self_attention.misconception
 def adds_itself_unweighted(x):
-    """You weight x_i, the asking vector, instead of x_j: every output is the input again."""
+    """You weight x_i, the asking vector, instead of x_j.
+
+    Every output is the input again.
+    """
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -177,7 +198,7 @@ def adds_itself_unweighted(x):
 
 @self_attention.misconception
 def keeps_the_input_too(x):
-    """You start the sum at x_i itself: the input is added to the result. Start it at 0."""
+    """You add x_i itself to the weighted sum. The sum alone is wanted: it starts at 0."""
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -207,7 +228,8 @@ def self_attention_returns_weights(x):
 
 @self_attention.misconception
 def self_attention_normalises_columns(x):
-    """Your softmax runs over the queries (i). For each i, the weights over all j have to sum to 1."""
+    """Your weights sum to 1 over the queries (i): the softmax runs along the wrong axis, or the weights are
+    transposed. For each i, the weights over all j have to sum to 1."""
     scores = x @ x.T
     weights = scores.softmax(dim=0)
     return weights @ x
@@ -215,7 +237,7 @@ def self_attention_normalises_columns(x):
 
 @self_attention.misconception
 def self_attention_normalises_everything(x):
-    """Your weights sum to 1 over the whole matrix. Every position has weights of its own, and each row sums to 1."""
+    """Your softmax runs over the whole matrix. Every position has weights of its own, which sum to 1."""
     scores = x @ x.T
     weights = scores.flatten().softmax(dim=0).view_as(scores)
     return weights @ x
@@ -223,7 +245,10 @@ def self_attention_normalises_everything(x):
 
 @self_attention.misconception
 def compares_the_features(x):
-    """You compare features with each other (xᵀ x is d × d). Tokens are compared with tokens: time × time."""
+    """You compare features with each other. Tokens are compared with tokens: time × time.
+
+    xᵀ x is d × d.
+    """
     scores = x.T @ x
     weights = scores.softmax(dim=-1)
     return x @ weights
@@ -231,7 +256,10 @@ def compares_the_features(x):
 
 @self_attention.misconception
 def writes_into_the_input(x):
-    """You write each output over x[i], and later positions then read the changed x. Collect the outputs elsewhere."""
+    """You write each output over x[i]. Collect the outputs elsewhere.
+
+    Later positions read the changed x.
+    """
     for i in range(x.shape[0]):
         scores = x @ x[i]
         weights = scores.softmax(dim=0)
@@ -256,7 +284,10 @@ def returns_the_last_position(x):
 
 @self_attention.misconception
 def self_attention_not_normalised(x):
-    """Your weights are exp(score), but they do not sum to 1: divide each row by its sum."""
+    """Your weights are exp(score). They still have to be divided by their sum.
+
+    They do not sum to 1.
+    """
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -271,7 +302,7 @@ def self_attention_not_normalised(x):
 
 @self_attention.misconception
 def adds_up_earlier_positions_only(x):
-    """Your weights are right, but the sum stops before i: add up over all positions, i and later ones included."""
+    """Your sum stops before i. Add up over all positions, i and later ones included."""
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -286,7 +317,10 @@ def adds_up_earlier_positions_only(x):
 
 @self_attention.misconception
 def self_attention_twice_normalised(x):
-    """You apply the softmax twice. The second one makes the weights nearly equal."""
+    """You apply the softmax twice.
+
+    The second one makes the weights nearly equal.
+    """
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -301,7 +335,10 @@ def self_attention_twice_normalised(x):
 
 @self_attention.misconception
 def self_attention_is_a_mean(x):
-    """All your weights are equal: the dot products have no influence."""
+    """You give every vector the same weight.
+
+    The dot products have no influence.
+    """
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -329,6 +366,223 @@ def self_attention_averages_again(x):
     return torch.stack(outputs)
 
 
+@self_attention.misconception
+def self_attention_with_sigmoid(x):
+    """You use a sigmoid, which decides each weight alone. The positions compete with each other: softmax.
+
+    The weights of a position do not sum to 1.
+    """
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([x[i] @ x[j] for j in range(time)])
+        weights = scores.sigmoid()
+        output = torch.zeros_like(x[i])
+        for j in range(time):
+            output = output + weights[j] * x[j]
+        outputs.append(output)
+    return torch.stack(outputs)
+
+
+@self_attention.misconception
+def self_attention_with_log_softmax(x):
+    """You take the logarithms of the weights (log_softmax). The weights themselves are wanted.
+
+    Logarithms of weights are never positive.
+    """
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([x[i] @ x[j] for j in range(time)])
+        weights = scores.log_softmax(dim=0)
+        output = torch.zeros_like(x[i])
+        for j in range(time):
+            output = output + weights[j] * x[j]
+        outputs.append(output)
+    return torch.stack(outputs)
+
+
+@self_attention.misconception
+def self_attention_turns_the_sign(x):
+    """You turn the sign of the dot products around. A large dot product must give a large weight.
+
+    The vectors that fit least get the most.
+    """
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([-x[i] @ x[j] for j in range(time)])
+        weights = scores.softmax(dim=0)
+        output = torch.zeros_like(x[i])
+        for j in range(time):
+            output = output + weights[j] * x[j]
+        outputs.append(output)
+    return torch.stack(outputs)
+
+
+@self_attention.misconception
+def self_attention_by_distance(x):
+    """You compare by distance. Here the score is the dot product x_i · x_j."""
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([-(x[i] - x[j]).norm() for j in range(time)])
+        weights = scores.softmax(dim=0)
+        output = torch.zeros_like(x[i])
+        for j in range(time):
+            output = output + weights[j] * x[j]
+        outputs.append(output)
+    return torch.stack(outputs)
+
+
+@self_attention.misconception
+def self_attention_divides_by_d(x):
+    """You divide the dot products by d. This exercise has no scale."""
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([x[i] @ x[j] / x.shape[1] for j in range(time)])
+        weights = scores.softmax(dim=0)
+        output = torch.zeros_like(x[i])
+        for j in range(time):
+            output = output + weights[j] * x[j]
+        outputs.append(output)
+    return torch.stack(outputs)
+
+
+@self_attention.misconception
+def self_attention_scaled_by_length(x):
+    """You divide by the root of the number of positions. This exercise has no scale."""
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([x[i] @ x[j] / math.sqrt(time) for j in range(time)])
+        weights = scores.softmax(dim=0)
+        output = torch.zeros_like(x[i])
+        for j in range(time):
+            output = output + weights[j] * x[j]
+        outputs.append(output)
+    return torch.stack(outputs)
+
+
+@self_attention.misconception
+def self_attention_picks_the_best(x):
+    """Each of your positions takes the best-fitting vector alone. In soft attention every vector has a share."""
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([x[i] @ x[j] for j in range(time)])
+        weights = F.one_hot(scores.argmax(), time).to(x.dtype)
+        output = torch.zeros_like(x[i])
+        for j in range(time):
+            output = output + weights[j] * x[j]
+        outputs.append(output)
+    return torch.stack(outputs)
+
+
+@self_attention.misconception
+def every_position_asks_like_the_first(x):
+    """You compare every x_j with x_0, whichever position asks. For position i the comparison is with x_i."""
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([x[0] @ x[j] for j in range(time)])
+        weights = scores.softmax(dim=0)
+        output = torch.zeros_like(x[i])
+        for j in range(time):
+            output = output + weights[j] * x[j]
+        outputs.append(output)
+    return torch.stack(outputs)
+
+
+@self_attention.misconception
+def looks_forward_only(x):
+    """Position i looks at itself and later positions only. Here everybody sees everybody: j runs over all positions."""
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([x[i] @ x[j] for j in range(i, time)])
+        weights = scores.softmax(dim=0)
+        output = torch.zeros_like(x[i])
+        for j in range(i, time):
+            output = output + weights[j - i] * x[j]
+        outputs.append(output)
+    return torch.stack(outputs)
+
+
+@self_attention.misconception
+def uses_the_weight_of_i(x):
+    """You multiply every x_j by the weight of position i. Each x_j has a weight of its own."""
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([x[i] @ x[j] for j in range(time)])
+        weights = scores.softmax(dim=0)
+        output = torch.zeros_like(x[i])
+        for j in range(time):
+            output = output + weights[i] * x[j]
+        outputs.append(output)
+    return torch.stack(outputs)
+
+
+@self_attention.misconception
+def does_not_stack(x):
+    """You return a list of vectors. One tensor (time, d) is wanted: stack them."""
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([x[i] @ x[j] for j in range(time)])
+        weights = scores.softmax(dim=0)
+        output = torch.zeros_like(x[i])
+        for j in range(time):
+            output = output + weights[j] * x[j]
+        outputs.append(output)
+    return outputs
+
+
+@self_attention.misconception
+def joins_the_outputs(x):
+    """You join the outputs end to end with torch.cat. Each is a row of its own: torch.stack makes a new axis."""
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([x[i] @ x[j] for j in range(time)])
+        weights = scores.softmax(dim=0)
+        output = torch.zeros_like(x[i])
+        for j in range(time):
+            output = output + weights[j] * x[j]
+        outputs.append(output)
+    return torch.cat(outputs)
+
+
+@self_attention.misconception
+def self_attention_returns_a_pair(x):
+    """You return the weights as well. Here the output alone is wanted."""
+    scores = x @ x.T
+    weights = scores.softmax(dim=1)
+    return weights @ x, weights
+
+
+# Last, so that in a pair the coarser mistake is told first.
+@self_attention.misconception
+def self_attention_overflows(x):
+    """You take the exponential of the scores as they are, and scores can be large. Subtracting one number from all the
+    scores of a query changes no weight: choose it so that no exponent is large.
+
+    exp of a large score is inf, and inf / inf is NaN.
+    """
+    time = x.shape[0]
+    outputs = []
+    for i in range(time):
+        scores = torch.stack([x[i] @ x[j] for j in range(time)])
+        weights = scores.exp() / scores.exp().sum()
+        output = torch.zeros_like(x[i])
+        for j in range(time):
+            output = output + weights[j] * x[j]
+        outputs.append(output)
+    return torch.stack(outputs)
+
+
 @self_attention.alternative
 def self_attention_at_once(x):
     return (x @ x.T).softmax(dim=1) @ x
@@ -339,7 +593,8 @@ def self_attention_by_numbers(x):
     rows = x.tolist()
     outputs = []
     for query in rows:
-        exponentials = [math.exp(sum(a * b for a, b in zip(query, key))) for key in rows]
+        scores = [sum(a * b for a, b in zip(query, key)) for key in rows]
+        exponentials = [math.exp(score - max(scores)) for score in scores]
         total = sum(exponentials)
         mixed = [sum(e / total * row[c] for e, row in zip(exponentials, rows)) for c in range(len(query))]
         outputs.append(mixed)

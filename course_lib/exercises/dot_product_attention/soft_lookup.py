@@ -11,7 +11,7 @@ from course_lib import dot_product_attention as reference
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import expect_agreement, expect_close, expect_floats
 from course_lib.checking.inputs import normal
-from course_lib.exercises.dot_product_attention.shared import shown
+from course_lib.exercises.dot_product_attention.shared import FAR, ROUNDED, shown, with_feature
 
 soft_lookup = Exercise(
     reference.soft_lookup,
@@ -39,37 +39,25 @@ soft_lookup = Exercise(
 )
 
 
-def looked_up(subject, query, keys, values):
-    return expect_floats(subject(query, keys, values), (values.shape[1],), "the result")
-
-
 @soft_lookup.property("the result is one vector of the size of a value", points=1)
 def lookup_shape(subject, case):
-    looked_up(subject, *case.values())
+    expect_floats(subject(*case.values()), (case["values"].shape[1],), "the result")
+
+
+@soft_lookup.property("a query five times as long finds the value of the best key", points=1)
+def lookup_becomes_hard(subject, case):
+    query, keys, values = case.values()
+    best = int((keys @ query).argmax())
+    got = subject(5 * query, keys, values)
+    what = f"with 5 · query, for which the score of key {best} stands out, the result"
+    expect_close(got, reference.soft_lookup(5 * query, keys, values), what, rtol=0.1, atol=0.1)
 
 
 @soft_lookup.property("if all values are the same, that value comes back", points=1)
 def lookup_of_equal_values(subject, case):
     same = case["values"][:1].expand_as(case["values"])
-    got = looked_up(subject, case["query"], case["keys"], same)
+    got = subject(case["query"], case["keys"], same)
     expect_close(got, same[0], f"with every row of values set to {shown(same[0])}, the result")
-
-
-@soft_lookup.property("the order of the entries does not matter", points=1)
-def lookup_in_another_order(subject, case):
-    query, keys, values = case.values()
-    before = looked_up(subject, query, keys, values)
-    after = looked_up(subject, query, keys.flip(0), values.flip(0))
-    expect_agreement(after, before, "With keys and values both in reverse order your result is not the same as before.")
-
-
-@soft_lookup.property("a query ten times as long finds the value of the best key", points=1)
-def lookup_becomes_hard(subject, case):
-    query, keys, values = case.values()
-    best = int((keys @ query).argmax())
-    got = looked_up(subject, 10 * query, keys, values)
-    what = f"with 10 · query, for which the score of key {best} stands out, the result"
-    expect_close(got, values[best], what, rtol=0.01, atol=0.01)
 
 
 @soft_lookup.property("the result is the softmax-weighted sum of the values", points=2)
@@ -77,10 +65,23 @@ def lookup_result(subject, case):
     expect_close(subject(*case.values()), reference.soft_lookup(**case))
 
 
+@soft_lookup.property("scores around 1000 and around -1000 do no harm", points=1)
+def lookup_far_from_zero(subject, case):
+    """The same number added to all scores changes no weight."""
+    query, keys, values = case.values()
+    want = reference.soft_lookup(**case)
+    for sign, change in ((1, "added to"), (-1, "subtracted from")):
+        got = subject(with_feature(query, sign * FAR), with_feature(keys), values)
+        what = (
+            f"with one more feature, {sign * FAR:g} in the query and {FAR:g} in each key, so that {FAR * FAR:g} is "
+            f"{change} every score and no weight changes, the result"
+        )
+        expect_close(got, want, what, rtol=ROUNDED, atol=ROUNDED)
+
+
 @soft_lookup.misconception
 def takes_the_best_only(query, keys, values):
-    """This is a hard look-up: it returns the value of the best key alone. Here every value takes part, by its
-    weight."""
+    """You return the value of the best key alone: a hard look-up. Here every value takes part, by its weight."""
     scores = keys @ query
     weights = F.one_hot(scores.argmax(), len(scores)).to(values.dtype)
     result = weights @ values
@@ -89,8 +90,10 @@ def takes_the_best_only(query, keys, values):
 
 @soft_lookup.misconception
 def lookup_without_softmax(query, keys, values):
-    """You use the scores themselves as weights. They can be negative and do not sum to 1: a softmax makes weights
-    of them."""
+    """You use the scores themselves as weights. A softmax makes weights of them.
+
+    Scores can be negative and do not sum to 1.
+    """
     scores = keys @ query
     weights = scores
     result = weights @ values
@@ -99,7 +102,10 @@ def lookup_without_softmax(query, keys, values):
 
 @soft_lookup.misconception
 def divides_by_the_sum(query, keys, values):
-    """You divide the scores by their sum, without the exponential. Negative scores then become negative weights."""
+    """You divide the scores by their sum, without the exponential.
+
+    Negative scores become negative weights.
+    """
     scores = keys @ query
     weights = scores / scores.sum()
     result = weights @ values
@@ -108,7 +114,10 @@ def divides_by_the_sum(query, keys, values):
 
 @soft_lookup.misconception
 def forgets_to_normalise(query, keys, values):
-    """Your weights are exp(score), but they do not sum to 1: divide by their sum."""
+    """Your weights are exp(score). They still have to be divided by their sum.
+
+    They do not sum to 1.
+    """
     scores = keys @ query
     weights = scores.exp()
     result = weights @ values
@@ -145,7 +154,10 @@ def lookup_by_distance(query, keys, values):
 
 @soft_lookup.misconception
 def lookup_prefers_what_does_not_fit(query, keys, values):
-    """Your weights are upside down: the key that fits least gets the most. A high score must give a high weight."""
+    """You turn the sign of the scores around. A high score must give a high weight.
+
+    The key that fits least gets the most.
+    """
     scores = keys @ query
     weights = (-scores).softmax(dim=0)
     result = weights @ values
@@ -154,7 +166,7 @@ def lookup_prefers_what_does_not_fit(query, keys, values):
 
 @soft_lookup.misconception
 def lookup_is_scaled(query, keys, values):
-    """You divide the scores by √d. That is how it ends, some exercises later; this one has no scale yet."""
+    """You divide the scores by √d. That comes a few exercises later; this one has no scale yet."""
     scores = keys @ query / math.sqrt(query.shape[0])
     weights = scores.softmax(dim=0)
     result = weights @ values
@@ -163,7 +175,10 @@ def lookup_is_scaled(query, keys, values):
 
 @soft_lookup.misconception
 def lookup_is_a_plain_mean(query, keys, values):
-    """Every value has the same weight in your result: the query has no influence."""
+    """You give every value the same weight.
+
+    The query has no influence.
+    """
     scores = keys @ query
     weights = torch.ones_like(scores) / len(scores)
     result = weights @ values
@@ -172,7 +187,10 @@ def lookup_is_a_plain_mean(query, keys, values):
 
 @soft_lookup.misconception
 def softmax_twice(query, keys, values):
-    """You apply the softmax twice. The second one makes the weights nearly equal."""
+    """You apply the softmax twice.
+
+    The second one makes the weights nearly equal.
+    """
     scores = keys @ query
     weights = scores.softmax(dim=0).softmax(dim=0)
     result = weights @ values
@@ -181,7 +199,10 @@ def softmax_twice(query, keys, values):
 
 @soft_lookup.misconception
 def takes_log_weights(query, keys, values):
-    """These are the logarithms of the weights (log_softmax): they are negative. The weights themselves are wanted."""
+    """You take the logarithms of the weights (log_softmax). The weights themselves are wanted.
+
+    Logarithms of weights are never positive.
+    """
     scores = keys @ query
     weights = scores.log_softmax(dim=0)
     result = weights @ values
@@ -190,8 +211,10 @@ def takes_log_weights(query, keys, values):
 
 @soft_lookup.misconception
 def does_not_add_up(query, keys, values):
-    """You multiply every value by its weight but do not add them up: there should be one vector, not one for each
-    key."""
+    """You multiply every value by its weight but do not add them up.
+
+    There is one vector for each key, where one vector is wanted.
+    """
     scores = keys @ query
     weights = scores.softmax(dim=0)
     result = weights[:, None] * values
@@ -200,11 +223,17 @@ def does_not_add_up(query, keys, values):
 
 @soft_lookup.misconception
 def returns_the_lookup_weights(query, keys, values):
-    """You return the weights. They are the way to the answer; the answer is the weighted sum of the values."""
+    """You return the weights. The answer is the weighted sum of the values."""
     scores = keys @ query
     weights = scores.softmax(dim=0)
     result = weights @ values
     return weights
+
+
+@soft_lookup.misconception
+def returns_the_values(query, keys, values):
+    """You return the values as they are. One vector is wanted: their weighted sum."""
+    return values
 
 
 @soft_lookup.misconception
@@ -218,7 +247,8 @@ def averages_the_keys(query, keys, values):
 
 @soft_lookup.misconception
 def averages_after_weighting(query, keys, values):
-    """You take the mean of the weighted values. The weights sum to 1 already: a plain sum is the average."""
+    """You divide the weighted sum by the number of values. The weights sum to 1 already, so that a plain sum is the
+    average."""
     scores = keys @ query
     weights = scores.softmax(dim=0)
     result = weights @ values / len(values)
@@ -227,7 +257,7 @@ def averages_after_weighting(query, keys, values):
 
 @soft_lookup.misconception
 def adds_up_the_features(query, keys, values):
-    """You add up along the wrong axis: the sum runs over the entries, and the features of a value stay apart."""
+    """You add up along the wrong axis. The sum runs over the entries, and the features of a value stay apart."""
     scores = keys @ query
     weights = scores.softmax(dim=0)
     result = (weights[:, None] * values).sum(dim=1)
@@ -236,16 +266,109 @@ def adds_up_the_features(query, keys, values):
 
 @soft_lookup.misconception
 def scores_added_over_the_entries(query, keys, values):
-    """Your scores are added up over the entries: one for each feature. Add over the features: one for each key."""
+    """You add the products up over the entries. Add over the features: one score for each key.
+
+    You get one score for each feature.
+    """
     scores = (keys * query).sum(dim=0)
     weights = scores.softmax(dim=0)
     result = weights @ values
     return result
 
 
+@soft_lookup.misconception
+def lookup_with_sigmoid(query, keys, values):
+    """You use a sigmoid, which decides each weight alone. The keys compete with each other: softmax.
+
+    The weights do not sum to 1.
+    """
+    scores = keys @ query
+    weights = scores.sigmoid()
+    result = weights @ values
+    return result
+
+
+@soft_lookup.misconception
+def lookup_without_sign(query, keys, values):
+    """Your scores have lost their sign. A negative dot product means that key and query do not fit."""
+    scores = (keys @ query).abs()
+    weights = scores.softmax(dim=0)
+    result = weights @ values
+    return result
+
+
+@soft_lookup.misconception
+def lookup_divides_by_d(query, keys, values):
+    """You divide the scores by d. This exercise has no scale yet."""
+    scores = keys @ query / query.shape[0]
+    weights = scores.softmax(dim=0)
+    result = weights @ values
+    return result
+
+
+@soft_lookup.misconception
+def lookup_scaled_by_the_number_of_keys(query, keys, values):
+    """You divide the scores by the root of the number of keys. This exercise has no scale."""
+    scores = keys @ query / math.sqrt(len(keys))
+    weights = scores.softmax(dim=0)
+    result = weights @ values
+    return result
+
+
+@soft_lookup.misconception
+def lookup_by_cosine_of_the_query(query, keys, values):
+    """You bring the query to length 1 before comparing. The plain dot product is wanted, in which its length counts."""
+    scores = keys @ F.normalize(query, dim=0)
+    weights = scores.softmax(dim=0)
+    result = weights @ values
+    return result
+
+
+@soft_lookup.misconception
+def lookup_by_squared_distance(query, keys, values):
+    """You score by squared distance. Here a key's score is its dot product with the query."""
+    scores = -(keys - query).pow(2).sum(dim=1)
+    weights = scores.softmax(dim=0)
+    result = weights @ values
+    return result
+
+
+@soft_lookup.misconception
+def lookup_keeps_an_axis(query, keys, values):
+    """Your result has an axis of length 1 in front. One vector is wanted: (d_v,)."""
+    scores = keys @ query
+    weights = scores.softmax(dim=0)
+    result = (weights @ values).unsqueeze(0)
+    return result
+
+
+@soft_lookup.misconception
+def lookup_adds_all_values(query, keys, values):
+    """You add up the values without their weights. Each counts as much as its key fits the query."""
+    scores = keys @ query
+    weights = torch.ones_like(scores)
+    result = weights @ values
+    return result
+
+
+# Last, so that in a pair the coarser mistake is told first.
+@soft_lookup.misconception
+def lookup_overflows(query, keys, values):
+    """You take the exponential of the scores as they are, and scores can be large. Subtracting one number from all the
+    scores of a query changes no weight: choose it so that no exponent is large.
+
+    exp of a large score is inf, and inf / inf is NaN.
+    """
+    scores = keys @ query
+    weights = scores.exp() / scores.exp().sum()
+    result = weights @ values
+    return result
+
+
 @soft_lookup.alternative
 def lookup_in_a_loop(query, keys, values):
-    exponentials = [math.exp(sum(float(a) * float(b) for a, b in zip(key, query))) for key in keys]
+    scores = [sum(float(a) * float(b) for a, b in zip(key, query)) for key in keys]
+    exponentials = [math.exp(score - max(scores)) for score in scores]
     total = sum(exponentials)
     result = torch.zeros(values.shape[1])
     for exponential, value in zip(exponentials, values):
