@@ -185,7 +185,8 @@ def soft_lookup(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -
     """The average of all values, each weighted by how well its key fits the query. No scale.
 
     query: (d,); keys: (n, d); values: (n, d_v), row j belongs to key j.
-    Returns: (d_v,), the sum of w_j v_j with w = softmax of the dot products of the query with the keys.
+    Returns: (d_v,), the sum of w_j v_j with w = softmax of the dot products of the query with the keys. A dot product
+    may be 1000 or -1000: nothing overflows.
     """
     ### BEGIN SOLUTION
     scores = keys @ query  # (n,)
@@ -375,7 +376,8 @@ def self_attention(x: torch.Tensor) -> torch.Tensor:
     """Every vector of a sequence looks all vectors of that sequence up, itself included. No parameters, no scale.
 
     x: (time, d).
-    Returns: (time, d), row i is the sum over j of w_ij x_j, where w_i = softmax over j of x_i · x_j.
+    Returns: (time, d), row i is the sum over j of w_ij x_j, where w_i = softmax over j of x_i · x_j. A dot product may
+    be 1000 or more: nothing overflows.
     """
     ### BEGIN SOLUTION
     outputs = []
@@ -446,7 +448,7 @@ def batched_self_attention(x: torch.Tensor) -> torch.Tensor:
     """self_attention of every sequence in a batch, without a loop: two matrix products and a softmax. No scale.
 
     x: (batch, time, d).
-    Returns: (batch, time, d).
+    Returns: (batch, time, d). A dot product may be 1000 or more: nothing overflows.
     """
     ### BEGIN SOLUTION
     scores = x @ x.transpose(1, 2)  # (batch, time, time)
@@ -774,7 +776,8 @@ def scaled_dot_product_attention(
 
     q: (..., n, d_k); k: (..., m, d_k); v: (..., m, d_v). Any number of leading axes.
     Returns: output (..., n, d_v), weights (..., n, m). Gradients can flow back to q, k and v: stay with torch
-    operations (no .item(), .numpy() or .detach()). The inputs are left as they are.
+    operations (no .item(), .numpy() or .detach()). The inputs are left as they are. A score may be 1000 or -1000:
+    nothing overflows.
     """
     ### BEGIN SOLUTION
     d_k = q.shape[-1]

@@ -141,6 +141,12 @@ def unscaled_over_queries(q, k, v):
     return a.matmul(v), a
 
 
+def columns_of_einsum(q, k, v):
+    weights = torch.einsum("...id,...jd->...ij", q, k).div(q.size(-1) ** 0.5)
+    weights = weights.exp() / weights.exp().sum(-2, keepdim=True)
+    return weights @ v, weights
+
+
 def d_k_and_scores_returned(q, k, v):
     logits = torch.einsum("...id,...jd->...ij", q, k) / q.size(-1)
     return F.softmax(logits, -1) @ v, logits
@@ -179,6 +185,11 @@ def shared_matrix_and_no_values(x, w_q, w_k, w_v):
             "scaled_dot_product_attention",
             unscaled_over_queries,
             {"attention_without_scale", "attention_normalises_over_queries"},
+        ),
+        (
+            "scaled_dot_product_attention",
+            columns_of_einsum,
+            {"attention_normalises_over_queries", "attention_overflows"},
         ),
         (
             "scaled_dot_product_attention",
@@ -228,14 +239,45 @@ def no_grad(q, k, v):
         return scaled_dot_product_attention(q, k, v)
 
 
-def columns_of_einsum(q, k, v):
-    weights = torch.einsum("...id,...jd->...ij", q, k).div(q.size(-1) ** 0.5)
-    weights = weights.exp() / weights.exp().sum(-2, keepdim=True)
+def flops(n, d):
+    return 8 * n * d * d, 4 * n * n * d
+
+
+def by_the_formula(scores, dim):
+    return scores.exp() / scores.exp().sum(dim, keepdim=True)
+
+
+def lookup_by_the_formula(query, keys, values):
+    return by_the_formula(keys @ query, 0) @ values
+
+
+def self_attention_by_the_formula(x):
+    return torch.stack([by_the_formula(x @ x_i, 0) @ x for x_i in x])
+
+
+def batched_by_the_formula(x):
+    return by_the_formula(torch.bmm(x, x.mT), -1) @ x
+
+
+def attention_by_the_formula(q, k, v):
+    weights = by_the_formula(q @ k.mT / q.size(-1) ** 0.5, -1)
     return weights @ v, weights
 
 
-def flops(n, d):
-    return 8 * n * d * d, 4 * n * n * d
+def one_maximum_for_all(q, k, v):
+    scores = q @ k.mT / q.size(-1) ** 0.5
+    weights = by_the_formula(scores - scores.max(), -1)
+    return weights @ v, weights
+
+
+def whole_root(q, k, v):
+    weights = torch.softmax(q @ k.mT / (q.size(-1) ** 0.5 // 1), -1)
+    return weights @ v, weights
+
+
+def transposed_weights(q, k, v):
+    weights = attention_scores(q, k).softmax(-1)
+    return weights.mT @ v, weights
 
 
 @pytest.mark.parametrize(
@@ -247,9 +289,58 @@ def flops(n, d):
         ("attention_scores", cosine_by_torch, "scores_by_angle"),
         ("attention_scores", squared_scale, "scores_divided_by_d_k"),
         ("scaled_dot_product_attention", no_grad, "attention_cuts_all_gradients"),
-        ("scaled_dot_product_attention", columns_of_einsum, "attention_normalises_over_queries"),
         ("attention_cost", flops, "counts_additions_too"),
+        ("attention_cost", lambda n, d: (4 * n * d**2, 2 * n * d), "counts_entries_of_queries_and_output"),
+        ("soft_lookup", lookup_by_the_formula, "lookup_overflows"),
+        ("self_attention", self_attention_by_the_formula, "self_attention_overflows"),
+        ("batched_self_attention", batched_by_the_formula, "batched_overflows"),
+        ("scaled_dot_product_attention", attention_by_the_formula, "attention_overflows"),
+        ("scaled_dot_product_attention", one_maximum_for_all, "attention_subtracts_the_overall_maximum"),
+        ("scaled_dot_product_attention", whole_root, "attention_divides_by_a_whole_root"),
+        ("scaled_dot_product_attention", transposed_weights, "attention_sums_with_transposed_weights"),
     ],
 )
 def test_mistakes_are_named_however_they_are_written(name, answer, mistake):
     assert named(name, answer) == mistake
+
+
+def equal_weights(q, k, v):
+    weights = torch.full((*q.shape[:-1], k.shape[-2]), 1 / k.shape[-2])
+    return weights @ v, weights
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("soft_lookup", lambda query, keys, values: values.mean(0)),
+        ("soft_lookup", lambda query, keys, values: values[0]),
+        ("self_attention", lambda x: x),
+        ("self_attention", lambda x: x.mean(0).expand_as(x)),
+        ("batched_self_attention", lambda x: x),
+        ("attention_scores", lambda q, k: torch.zeros(*q.shape[:-1], k.shape[-2])),
+        ("scaled_dot_product_attention", equal_weights),
+        ("attention_cost", lambda n, d: (0, 0)),
+    ],
+)
+def test_an_answer_that_does_not_compare_earns_at_most_the_shape(name, answer):
+    assert grade(all_exercises()[name], Subject(answer)).points <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("soft_lookup", lookup_by_the_formula),
+        ("self_attention", self_attention_by_the_formula),
+        ("batched_self_attention", batched_by_the_formula),
+        ("scaled_dot_product_attention", attention_by_the_formula),
+    ],
+)
+def test_overflow_costs_only_its_own_point_and_says_on_what(name, answer):
+    report = grade(all_exercises()[name], Subject(answer))
+    assert [check.passed for check in report.checks] == [True] * (len(report.checks) - 1) + [False]
+    assert "one more feature" in report.checks[-1].message
+
+
+def test_cost_of_single_entries_is_not_called_a_missing_sum():
+    report = grade(all_exercises()["attention_cost"], Subject(lambda n, d: (4 * n * d**2, 2 * n * d)))
+    assert "You count n · d for the scores and for the weighted sum" in " ".join(str(report).split())

@@ -118,7 +118,7 @@ def describe_shape_mismatch(got: tuple[int, ...], want: tuple[int, ...], what: s
     elif len(got) == len(want) - 1 and tuple(s for s in want if s != 1) == got:
         text += " An axis of length 1 is missing."
     elif len(got) < len(want):
-        text += f" It has {len(got)} axes instead of {len(want)}."
+        text += f" It has {len(got)} {'axis' if len(got) == 1 else 'axes'} instead of {len(want)}."
     return text
 
 

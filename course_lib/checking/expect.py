@@ -145,9 +145,9 @@ def name_of_type(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
     if isinstance(value, tuple):
-        return f"a tuple with {len(value)} members"
+        return f"a tuple with {len(value)} {'member' if len(value) == 1 else 'members'}"
     if isinstance(value, list):
-        return f"a list with {len(value)} entries"
+        return f"a list with {len(value)} {'entry' if len(value) == 1 else 'entries'}"
     if isinstance(value, bool | int | float | str):
         return f"{type(value).__name__} {value!r}"
     return f"a {getattr(value, 'type_name', type(value).__name__)}"

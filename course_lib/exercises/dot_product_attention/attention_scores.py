@@ -45,8 +45,11 @@ def scores_of_single_features(subject, case):
 
 @attention_scores.property("of two matrices the scores are q kᵀ / √d_k", points=2)
 def scores_of_two_matrices(subject, case):
-    q, k = (vectors.flatten(end_dim=-3)[-1] if vectors.dim() > 2 else vectors for vectors in case.values())
-    what = f"of the last two matrices alone (q {tuple(q.shape)}, k {tuple(k.shape)}), the matrix of scores"
+    q, k = case.values()
+    what = "the matrix of scores"
+    if q.dim() > 2:
+        q, k = (vectors.flatten(end_dim=-3)[-1] for vectors in (q, k))
+        what = f"of the last two matrices alone (q {tuple(q.shape)}, k {tuple(k.shape)}), the matrix of scores"
     expect_close(subject(q, k), reference.attention_scores(q, k), what)
 
 
@@ -248,6 +251,15 @@ def scores_without_sign(q, k):
     d_k = q.shape[-1]
     products = q @ k.transpose(-2, -1)
     scores = products.abs() / math.sqrt(d_k)
+    return scores
+
+
+@attention_scores.misconception
+def scores_with_relu(q, k):
+    """You set negative scores to 0 (a ReLU). A negative dot product means that key and query do not fit."""
+    d_k = q.shape[-1]
+    products = q @ k.transpose(-2, -1)
+    scores = products.relu() / math.sqrt(d_k)
     return scores
 
 

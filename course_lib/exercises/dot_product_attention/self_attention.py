@@ -40,7 +40,7 @@ def self_attention_shape(subject, case):
 @self_attention.property("with vectors five times as long, each finds the vector that fits it best", points=1)
 def self_attention_becomes_hard(subject, case):
     long = 5 * case["x"]
-    what = "with 5 · x, for which a row consists of the x_j with the largest x_i · x_j, the result"
+    what = "with 5 · x, for which row i is nearly the x_j with the largest x_i · x_j, the result"
     expect_close(subject(long), reference.self_attention(long), what, rtol=0.1, atol=0.1)
 
 

@@ -23,5 +23,5 @@ ROUNDED = 0.01  # scores of that size have few digits left in float32
 
 def with_feature(x: Tensor, value: float | Tensor = FAR) -> Tensor:
     """x with one more feature at the end, which has this value everywhere (or these, if they broadcast)."""
-    column = torch.zeros_like(x[..., :1]) + value
+    column = torch.as_tensor(value).to(x).expand(*x.shape[:-1], 1)
     return torch.cat([x, column], dim=-1)

@@ -71,8 +71,9 @@ def softmax_shares(subject, case):
 def expect_larger_shares_for_larger_numbers(got, x, dim):
     """Of two numbers along `dim` the larger one has the larger share."""
     order = x.argsort(dim=dim)
-    numbers, shares = x.take_along_dim(order, dim), got.take_along_dim(order, dim)
-    wrong = (numbers.diff(dim=dim) > 0) & (shares.diff(dim=dim) <= 0)
+    want = start_here.softmax(x, dim)
+    numbers, shares, wanted = (t.take_along_dim(order, dim) for t in (x, got, want))
+    wrong = (wanted.diff(dim=dim) > 1e-6) & (shares.diff(dim=dim) <= 0)  # two tiny shares may be equal by rounding
     if not wrong.any():
         return
     first = tuple(wrong.movedim(dim, -1).nonzero()[0].tolist())
@@ -80,7 +81,7 @@ def expect_larger_shares_for_larger_numbers(got, x, dim):
     raise Failure(
         f"Along dim = {dim} stand x = {low:.4g} and x = {high:.4g}. The larger one should have the larger share, but "
         f"its share is {high_share:.4g}, and that of the smaller one {low_share:.4g}.",
-        Difference(got, start_here.softmax(x, dim)),
+        Difference(got, want),
     )
 
 
@@ -98,9 +99,14 @@ def softmax_gradient(subject, case):
     if subject.changed_inputs:
         return  # the last property speaks of that
     slope = subject.gradient(x, dim, wrt=0, at=first)
-    expect(slope.any(), "No gradient reaches x: somewhere the numbers leave torch's graph.")
     want = Subject(start_here.softmax).gradient(x, dim, wrt=0, at=first)
+    expect(slope.any() or not want.any(), "No gradient reaches x: somewhere the numbers leave torch's graph.")
     expect_close(slope, want, "the gradient of the first share with respect to x")
+
+
+def expect_shares(got, want, what):
+    """Near 10 000 a float32 has three digits left behind the point."""
+    expect_close(got, want, what, rtol=1e-3, atol=1e-3)
 
 
 @softmax.property("numbers near ±10 000 do no harm", points=2)
@@ -109,18 +115,18 @@ def softmax_far_from_zero(subject, case):
     x, dim = case.values()
     x = (4 * x).round() / 4
     want = start_here.softmax(x, dim)
-    expect_close(subject(x + FAR, dim), want, f"the softmax of x + {FAR:g} (the shares are those of x)")
+    expect_shares(subject(x + FAR, dim), want, f"the softmax of x + {FAR:g} (the shares are those of x)")
     slices = x.select(dim, 0)
     signs = 1 - 2 * (torch.arange(slices.numel()) % 2)  # +1, -1, +1, …
     levels = FAR * signs.reshape(slices.shape).unsqueeze(dim)
     far = f"x {FAR:g} up in one slice along dim, {FAR:g} down in the next"
-    expect_close(subject(x + levels, dim), want, f"the softmax of {far} (the shares are those of x)")
-    expect_close(subject(x - FAR, dim), want, f"the softmax of x - {FAR:g} (the shares are those of x)")
+    expect_shares(subject(x + levels, dim), want, f"the softmax of {far} (the shares are those of x)")
+    expect_shares(subject(x - FAR, dim), want, f"the softmax of x - {FAR:g} (the shares are those of x)")
     for gap in (800.0, FAR):
         lonely = x.clone()
         lonely.select(dim, 0).add_(gap)
         want = start_here.softmax(lonely, dim)
-        expect_close(subject(lonely, dim), want, f"the softmax of x with {gap:g} added to the first number along dim")
+        expect_shares(subject(lonely, dim), want, f"the softmax of x with {gap:g} added to the first number along dim")
 
 
 @softmax.misconception
