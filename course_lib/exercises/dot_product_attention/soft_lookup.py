@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from course_lib import dot_product_attention as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect_agreement, expect_close, expect_floats
+from course_lib.checking.expect import expect_close, expect_floats
 from course_lib.checking.inputs import normal
 from course_lib.exercises.dot_product_attention.shared import FAR, ROUNDED, shown, with_feature
 

@@ -6,7 +6,7 @@ import torch
 
 from course_lib import start_here
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect_agreement, expect_close, expect_floats
+from course_lib.checking.expect import expect_close, expect_floats
 from course_lib.checking.inputs import normal
 
 batch_matmul = Exercise(

@@ -161,9 +161,10 @@ def always_axis_1(x, dim):
 
 @softmax.misconception
 def sum_without_keepdim(x, dim):
-    """Your sum has lost its axis, so broadcasting lines it up with another one. Keep the axis, with length 1.
+    """Your sum has lost its axis. Keep it, with length 1.
 
-    The result is an error at best, and with a square x a silent division by the wrong row's total.
+    Broadcasting lines the sum up with another axis: an error at best, and with a square x a silent division by the
+    wrong row's total.
     """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
@@ -173,9 +174,9 @@ def sum_without_keepdim(x, dim):
 
 @softmax.misconception
 def maximum_without_keepdim(x, dim):
-    """Your maximum has lost its axis, so broadcasting subtracts it along another one. Keep the axis, with length 1.
+    """Your maximum has lost its axis. Keep it, with length 1.
 
-    The result is an error, or with a square x the wrong row's maximum.
+    Broadcasting subtracts the maximum along another axis: an error, or with a square x the wrong row's maximum.
     """
     largest = x.max(dim=dim).values
     exponentials = torch.exp(x - largest)
@@ -541,7 +542,7 @@ def changes_x_in_place(x, dim):
 
 @softmax.misconception
 def leaves_the_graph(x, dim):
-    """The numbers are cut out of torch's graph (by detach, item, tolist, or a new tensor made of plain numbers), so no
+    """You cut the numbers out of torch's graph (by detach, item, tolist, or a new tensor made of plain numbers). No
     gradient comes back through them.
 
     The shares are right, but nothing below this softmax could learn.

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from course_lib import start_here
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect, expect_agreement, expect_close, expect_floats
+from course_lib.checking.expect import expect, expect_close, expect_floats
 from course_lib.checking.inputs import normal
 
 squared_distances = Exercise(
@@ -86,8 +86,10 @@ def compares_point_by_point(a, b):
 
 @squared_distances.misconception
 def unsqueezes_the_batch(a, b):
-    """Your new axes stand before the batch axis, so examples are compared with one another. The new axes belong behind
-    it."""
+    """Your new axes stand before the batch axis. They belong behind it.
+
+    Examples are compared with one another.
+    """
     left = a.unsqueeze(1)
     right = b.unsqueeze(0)
     differences = left - right
@@ -96,7 +98,10 @@ def unsqueezes_the_batch(a, b):
 
 @squared_distances.misconception
 def unsqueezes_the_end(a, b):
-    """Your new axes stand beside the coordinates, so coordinates are compared with one another instead of points."""
+    """Your new axes stand beside the coordinates. They belong beside the points.
+
+    Coordinates are compared with one another instead of points.
+    """
     left = a.unsqueeze(3)
     right = b.unsqueeze(2)
     differences = left - right
@@ -105,8 +110,10 @@ def unsqueezes_the_end(a, b):
 
 @squared_distances.misconception
 def new_axis_of_b_at_the_end(a, b):
-    """Your new axis of b stands behind its coordinates, so coordinates are compared with one another instead of points.
-    It belongs where the points of a are."""
+    """Your new axis of b stands behind its coordinates. It belongs where the points of a are.
+
+    Coordinates are compared with one another instead of points.
+    """
     left = a.unsqueeze(2)
     right = b.unsqueeze(3)
     differences = left - right
@@ -115,8 +122,11 @@ def new_axis_of_b_at_the_end(a, b):
 
 @squared_distances.misconception
 def both_new_axes_in_front(a, b):
-    """Both tensors got their new axis in the same place, in front of the points, so points are still compared one to
-    one. The new axis of a has to stand where the points of b are, and the other way round."""
+    """Both tensors got their new axis in the same place, in front of the points. The new axis of a has to stand where
+    the points of b are, and the other way round.
+
+    Points are still compared one to one.
+    """
     left = a.unsqueeze(1)
     right = b.unsqueeze(1)
     differences = left - right
@@ -125,8 +135,11 @@ def both_new_axes_in_front(a, b):
 
 @squared_distances.misconception
 def both_new_axes_behind(a, b):
-    """Both tensors got their new axis in the same place, behind the points, so points are still compared one to one.
-    The new axis of a has to stand where the points of b are, and the other way round."""
+    """Both tensors got their new axis in the same place, behind the points. The new axis of a has to stand where the
+    points of b are, and the other way round.
+
+    Points are still compared one to one.
+    """
     left = a.unsqueeze(2)
     right = b.unsqueeze(2)
     differences = left - right
