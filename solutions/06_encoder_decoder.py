@@ -711,7 +711,7 @@ plt.show()
 # {{exercise DecoderLayer}}
 #
 # Three sub-layers, each with a norm of its own, each with dropout on what it gives. Two masks come in: `mask` for the
-# targets among themselves, `memory_mask` for the source.
+# targets among themselves, `memory_mask` for the source. Use them as they come: the layer makes no mask of its own.
 
 
 # %% exercise DecoderLayer
@@ -840,7 +840,7 @@ print("largest difference between the two models:", round((one_memory - matching
 # %% [markdown]
 # {{exercise Decoder}}
 #
-# Build it from `reference.DecoderLayer`.
+# Build it from `reference.DecoderLayer`. Both masks go to every layer as they come.
 
 
 # %% exercise Decoder

@@ -331,6 +331,84 @@ class NoNormAndNoMask(nn.Module):
         return x
 
 
+class StackOf(nn.Module):
+    """The `__init__` of a right stack."""
+
+    layer: type[nn.Module] = DecoderLayer
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        layers = [self.layer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)]
+        self.layers = nn.ModuleList(layers)
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+
+class OneMaskTwice(StackOf):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        for layer in self.layers:
+            x = layer(x, memory, mask=mask, memory_mask=mask)
+        return self.norm(x)
+
+
+class IgnoresTheMask(StackOf):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        triangle = torch.ones(x.size(1), x.size(1), dtype=torch.bool).tril()
+        for layer in self.layers:
+            x = layer(x, memory, triangle, memory_mask)
+        return self.norm(x)
+
+
+class HasNoCrossAttention(StackOf):
+    layer = EncoderLayer
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
+
+
+class KeepsANormUnused(StackOf):
+    layer = EncoderLayer
+
+    def __init__(self, d_model, *rest):
+        super().__init__(d_model, *rest)
+        self.norm = nn.LayerNorm(d_model)
+
+    def forward(self, x, mask=None):
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x
+
+
+class HasNoNorm(KeepsANormUnused):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        del self.norm
+
+
+class SeesATriangle(DecoderParts):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        triangle = causal_mask(x.shape[1])
+        steps = [
+            (lambda h: self.self_attention(h, h, h, triangle)[0], self.norm_1),
+            (lambda h: self.cross_attention(h, memory, memory, memory_mask)[0], self.norm_2),
+            (self.feed_forward, self.norm_3),
+        ]
+        for step, norm in steps:
+            x = x + self.dropout(step(norm(x))) if self.norm_first else norm(x + self.dropout(step(x)))
+        return x
+
+
+class LearnsHalf(EncoderParts):
+    def forward(self, x, mask=None):
+        for step, norm in ((lambda h: self.attention(h, h, h, mask)[0], self.norm_1), (self.detached, self.norm_2)):
+            x = x + self.dropout(step(norm(x))) if self.norm_first else norm(x + self.dropout(step(x)))
+        return x
+
+    def detached(self, h):
+        return self.feed_forward(h.detach())
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "mistake"),
     [
@@ -348,6 +426,13 @@ class NoNormAndNoMask(nn.Module):
         ),
         ("Encoder", OneLayerOften, "SharesOneLayer"),
         ("Encoder", NoNormAndNoMask, "ForgetsTheNormAtTheEnd + ForgetsTheMask"),
+        ("Encoder", KeepsANormUnused, "BuildsTheNormForNothing"),
+        ("Encoder", HasNoNorm, "BuildsNoNorm"),
+        ("Decoder", OneMaskTwice, "UsesTheTargetMaskForBoth"),
+        ("Decoder", IgnoresTheMask, "BuildsItsOwnTriangle"),
+        ("Decoder", HasNoCrossAttention, "IsMadeOfEncoderLayers"),
+        ("DecoderLayer", SeesATriangle, "BuildsItsOwnTriangle"),
+        ("EncoderLayer", LearnsHalf, "CutsTheNetworkOff"),
     ],
 )
 def test_mistakes_in_other_words_are_named(name, answer, mistake):
@@ -363,6 +448,33 @@ def test_sentences_that_meet_are_told_even_if_nothing_is_named():
     report = report_on("EncoderLayer", Mixes)
     assert report.misconception is None and report.points == 1
     assert "Sentences of a batch never meet" in " ".join(str(report).split())
+
+
+def test_a_stack_of_wrong_layers_is_told_where_the_mistake_may_lie():
+    class LoudLayer(EncoderLayer):
+        def transform(self, h):
+            return 2 * super().transform(h)
+
+    class OfMyOwnLayers(StackOf):
+        layer = LoudLayer
+
+        def forward(self, x, mask=None):
+            for layer in self.layers:
+                x = layer(x, mask)
+            return self.norm(x)
+
+    report = report_on("Encoder", OfMyOwnLayers)
+    assert report.misconception is None
+    assert "If your layers are not reference.EncoderLayer, the mistake may lie in them" in " ".join(str(report).split())
+
+
+@pytest.mark.parametrize("stack", [Encoder, Decoder])
+def test_a_stack_that_hands_its_input_on_earns_the_shape_alone(stack):
+    class HandsOn(stack):
+        def forward(self, x, *others):
+            return x
+
+    assert report_on(stack.__name__, HandsOn).points == 1
 
 
 def test_parameters_that_cannot_be_told_apart_are_listed():

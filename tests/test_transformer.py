@@ -271,6 +271,44 @@ def every_start_and_below_zero(lengths, kernel, stride):
     return torch.tensor([n - (kernel - 1) for n in lengths.tolist()])
 
 
+class NoDropoutOnTheSource(Transformer):
+    def encode(self, src_ids):
+        return self.encoder(self.positions(self.src_embedding(src_ids)), self.source_mask(src_ids))
+
+
+class NoDropoutOnTheTarget(Transformer):
+    def decode(self, tgt_ids, memory, src_ids):
+        x = self.positions(self.tgt_embedding(tgt_ids))
+        return self.output(self.decoder(x, memory, self.target_mask(tgt_ids), self.source_mask(src_ids)))
+
+
+class TriangleOfTheSource(Transformer):
+    def forward(self, src_ids, tgt_ids):
+        target = (tgt_ids != self.pad_id)[:, None] & causal_mask(src_ids.shape[1])
+        memory = self.encode(src_ids)
+        x = self.dropout(self.positions(self.tgt_embedding(tgt_ids)))
+        return self.output(self.decoder(x, memory, target, self.source_mask(src_ids)))
+
+
+class EncoderNeverLearns(Transformer):
+    def encode(self, src_ids):
+        return super().encode(src_ids).detach()
+
+
+def coarse(function, ids, vocab_size):
+    before = function(ids[None])[0]
+    others = [torch.where(torch.arange(len(ids)) == j, (ids + 1) % vocab_size, ids) for j in range(len(ids))]
+    return torch.stack([((function(o[None])[0] - before).abs() > 1e-3).any(dim=-1) for o in others], dim=1)
+
+
+def whole_length(lengths, kernel, stride):
+    return lengths // stride + 1
+
+
+def ten_layers(state):
+    return {name: value for name, value in torch_state(state).items() if ".layers.10." not in name}
+
+
 @pytest.mark.parametrize(
     ("exercise", "wrong", "mistakes"),
     [
@@ -288,6 +326,13 @@ def every_start_and_below_zero(lengths, kernel, stride):
         ("find_the_leak", by_the_last_token, {"replaces_by_the_last_token"}),
         ("subsampled_lengths", halved, {"divides_by_the_stride"}),
         ("subsampled_lengths", every_start_and_below_zero, {"forgets_the_stride", "counts_below_zero"}),
+        ("Transformer", NoDropoutOnTheSource, {"ForgetsTheDropoutOfTheSource"}),
+        ("Transformer", NoDropoutOnTheTarget, {"ForgetsTheDropoutOfTheTarget"}),
+        ("Transformer", TriangleOfTheSource, {"MakesTheTriangleAsLongAsTheSource"}),
+        ("Transformer", EncoderNeverLearns, {"CutsTheMemoryOff"}),
+        ("find_the_leak", coarse, {"calls_tiny_changes_none"}),
+        ("subsampled_lengths", whole_length, {"forgets_the_kernel"}),
+        ("torch_state", ten_layers, {"forgets_layers_with_two_digits"}),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -299,8 +344,37 @@ def test_wrong_answer_is_named(exercise, wrong, mistakes):
 def test_three_mistakes_are_described_by_what_was_seen():
     report = grade(all_exercises()["Transformer"], Subject(NoMasksAtAll))
     failed = next(check for check in report.checks if check.passed is False)
-    assert report.points == 1 and report.misconception is None
+    assert report.points == 2 and report.misconception is None
     assert "comes later" in failed.message
+
+
+def test_a_model_that_ignores_the_source_earns_the_shape_alone():
+    class HandsOn(Transformer):
+        def forward(self, src_ids, tgt_ids):
+            return nn.functional.one_hot(tgt_ids, self.output.out_features).double()
+
+    report = grade(all_exercises()["Transformer"], Subject(HandsOn))
+    assert report.points == 1 and "do not notice" in str(report)
+
+
+@pytest.mark.parametrize("fill", [torch.ones, torch.zeros])
+def test_a_constant_matrix_is_no_instrument(fill):
+    def constant(function, ids, vocab_size):
+        return fill(function(ids[None]).shape[1], len(ids)).bool()
+
+    report = grade(all_exercises()["find_the_leak"], Subject(constant))
+    assert report.points == 1
+    assert report.misconception in ("forgets_to_look_at_each_output", "asks_the_same_twice")
+
+
+def test_numbers_where_truth_values_belong_are_not_told_of_masks():
+    report = grade(all_exercises()["find_the_leak"], Subject(lambda function, ids, vocab_size: ids + 2))
+    assert "True and False only" in report.checks[0].message and "allowed" not in report.checks[0].message
+
+
+def test_a_count_says_what_was_asked():
+    report = grade(all_exercises()["transformer_parameters"], Subject(lambda *sizes: 7))
+    assert "without any layer or norm" in " ".join(str(report).split())
 
 
 def test_other_parameters_get_a_sentence():

@@ -84,8 +84,8 @@ def expect_truth_values(got: Any, shape: tuple[int, ...], what: str = "the mask"
     strange = got[(got != 0) & (got != 1)].flatten()
     if strange.numel():
         raise Failure(
-            f"{sentence(what)} should hold True and False only, but it holds {strange[0].item():g}. "
-            "True means: attention is allowed here."
+            f"{sentence(what)} should hold True and False only, but it holds {strange[0].item():g}."
+            + (" True means: attention is allowed here." if "mask" in what else "")
         )
     same = as_shape(got.bool(), shape)
     if same is None:

@@ -10,7 +10,7 @@ from torch import nn
 from course_lib import encoder_decoder as reference
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.inputs import normal
-from course_lib.encoder_decoder import Decoder, DecoderLayer, require_layers, require_partners
+from course_lib.encoder_decoder import Decoder, DecoderLayer, EncoderLayer, require_layers, require_partners
 from course_lib.exercises.encoder_decoder.shared import (
     answer_of,
     built_with_numbers,
@@ -18,15 +18,17 @@ from course_lib.exercises.encoder_decoder.shared import (
     expect_every_layer,
     expect_parameters,
     expect_reach,
-    expect_right,
+    expect_right_stack,
     expect_shape,
     hidden_pairs,
     mask_of_both,
+    partial_mask,
     reach,
     reach_of_the_source,
     real,
     seen_so_far,
 )
+from course_lib.masks import causal_mask
 from course_lib.sublayers import LayerNorm
 
 decoder = Exercise(
@@ -52,9 +54,9 @@ decoder = Exercise(
             "dropout": 0.2,
             "norm_first": False,
             "x": normal(3, 4, 6, seed=33),
-            "memory": normal(3, 5, 6, seed=34),
+            "memory": normal(3, 4, 6, seed=34),  # as long as x: masks that are mixed up fit
             "mask": seen_so_far(2, 4, 3, width=4),
-            "memory_mask": real(5, 3, 2, width=5),
+            "memory_mask": real(4, 3, 2, width=4),
         },
         {
             "d_model": 8,
@@ -65,7 +67,7 @@ decoder = Exercise(
             "norm_first": True,
             "x": normal(2, 5, 8, seed=35, scale=2),
             "memory": normal(2, 3, 8, seed=36),
-            "mask": seen_so_far(5, 4, width=5),
+            "mask": partial_mask(2, 5, 5, seed=37),  # not causal: it is the mask that counts
             "memory_mask": real(3, 2, width=3),
         },
     ],
@@ -84,17 +86,13 @@ def decoder_shape(subject, case):
     expect_shape(subject, Decoder, case)
 
 
-@decoder.property("num_layers layers, each with weights of its own", points=1)
-def decoder_parameters(subject, case):
+@decoder.property("num_layers layers, each with weights of its own, and all of them take part", points=2)
+def decoder_layers(subject, case):
     expect_parameters(subject, DecoderLayer, case)
-
-
-@decoder.property("every layer takes part", points=1)
-def decoder_depth(subject, case):
     expect_every_layer(subject, Decoder, case)
 
 
-@decoder.property("no target sees a later one, or padding", points=1)
+@decoder.property("every target sees the targets that mask allows, and no others", points=1)
 def decoder_targets(subject, case):
     built = built_with_numbers(subject, Decoder, case)
     answer_of(built, case)
@@ -111,13 +109,13 @@ def decoder_source(subject, case):
 @decoder.property("pre-norm: the layers in their order, then one more norm", points=1)
 def decoder_pre(subject, case):
     if case["norm_first"]:
-        expect_right(subject, Decoder, case)
+        expect_right_stack(subject, Decoder, DecoderLayer, case)
 
 
 @decoder.property("post-norm: the layers in their order, and no more", points=1)
 def decoder_post(subject, case):
     if not case["norm_first"]:
-        expect_right(subject, Decoder, case)
+        expect_right_stack(subject, Decoder, DecoderLayer, case)
 
 
 @decoder.property("dropout reaches every layer", points=1)
@@ -127,8 +125,9 @@ def decoder_dropout(subject, case):
 
 @decoder.misconception
 class SharesOneLayer(nn.Module):
-    """One layer stands in all places of your list: the stack has one set of weights, used again and again. Build a
-    new layer for every place.
+    """The same layer is used in every place of the stack. Every place needs a layer of its own.
+
+    So there is one set of weights, used again and again.
     """
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
@@ -147,8 +146,10 @@ class SharesOneLayer(nn.Module):
 
 @decoder.misconception
 class HidesTheLayersInAList(nn.Module):
-    """Your layers stand in a plain Python list: torch does not find their parameters, so they are never trained,
-    saved or moved. nn.ModuleList is a list that torch looks into.
+    """Your layers stand in a plain Python list, and torch does not look into those. nn.ModuleList is a list that it
+    looks into.
+
+    So their parameters are never trained, saved or moved.
     """
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
@@ -166,7 +167,10 @@ class HidesTheLayersInAList(nn.Module):
 
 @decoder.misconception
 class BuildsOneLayerTooFew(nn.Module):
-    """There is one layer too few: range(1, n) and range(n - 1) count n - 1."""
+    """There is one layer too few: num_layers of them are asked for.
+
+    range(1, n) and range(n - 1) count n - 1.
+    """
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
         super().__init__()
@@ -221,8 +225,9 @@ class BuildsOneLayer(nn.Module):
 
 @decoder.misconception
 class ForgetsToPassThePlacement(nn.Module):
-    """norm_first does not reach the layers: they are always built with its default, so the stack and its layers
-    disagree.
+    """norm_first does not reach the layers: they are pre-norm whatever it says.
+
+    In post-norm mode the stack and its layers disagree.
     """
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
@@ -240,7 +245,10 @@ class ForgetsToPassThePlacement(nn.Module):
 
 @decoder.misconception
 class ForgetsToPassTheDropout(nn.Module):
-    """dropout does not reach the layers: they are built with its default, 0, and nothing is ever dropped."""
+    """dropout does not reach the layers: they are built with its default, 0.
+
+    So nothing is ever dropped.
+    """
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
         super().__init__()
@@ -259,7 +267,7 @@ class ForgetsToPassTheDropout(nn.Module):
 
 @decoder.misconception
 class NormalisesAfterPostNormToo(nn.Module):
-    """In post-norm mode there is a norm after the last layer. The last layer has just normalised its result:
+    """In post-norm mode you apply a norm after the last layer. That layer has just normalised its result itself:
     nothing more is needed there.
     """
 
@@ -280,8 +288,9 @@ class NormalisesAfterPostNormToo(nn.Module):
 
 @decoder.misconception
 class NormalisesInTheWrongMode(nn.Module):
-    """The norm at the end is there in post-norm mode and missing in pre-norm mode. It is the other way round: in
-    pre-norm mode nothing has normalised what leaves the last layer.
+    """The norm at the end is applied in post-norm mode and not in pre-norm mode. It is the other way round.
+
+    In pre-norm mode nothing has normalised what leaves the last layer.
     """
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
@@ -301,8 +310,9 @@ class NormalisesInTheWrongMode(nn.Module):
 
 @decoder.misconception
 class ForgetsTheNormAtTheEnd(Decoder):
-    """In pre-norm mode one norm is missing: the sum that leaves the last layer was never normalised, and it grows
-    with every layer.
+    """In pre-norm mode the norm at the end is never applied.
+
+    So the sum that leaves the last layer is not normalised, and it grows with every layer.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -314,8 +324,10 @@ class ForgetsTheNormAtTheEnd(Decoder):
 
 @decoder.misconception
 class RunsEachLayerOnTheInput(Decoder):
-    """Every layer gets the stack's input, and only the last one's result is kept: depth has no effect. The result
-    of a layer is the input of the next.
+    """Every layer gets the stack's input, and only the last one's result is kept. The result of a layer is the input of
+    the next.
+
+    So depth has no effect.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -327,7 +339,7 @@ class RunsEachLayerOnTheInput(Decoder):
 
 @decoder.misconception
 class LeavesTheLoopEarly(Decoder):
-    """You return inside of the loop: only the first layer runs."""
+    """Only the first layer runs, and what it gives is returned. (A return inside of the loop ends it.)"""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -360,9 +372,7 @@ class RunsBackwards(Decoder):
 
 @decoder.misconception
 class NormalisesAfterEveryLayer(Decoder):
-    """The norm at the end stands inside of your loop: it is applied after every layer. It comes once, after the
-    last.
-    """
+    """The norm at the end is applied after every layer. It comes once, after the last."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -386,8 +396,9 @@ class NormalisesInTheLoopAndAfter(Decoder):
 
 @decoder.misconception
 class NormalisesTheInput(Decoder):
-    """The norm stands before the first layer. In pre-norm mode each layer normalises what it reads by itself; what
-    is missing is a norm behind the last one.
+    """The norm stands before the first layer. It belongs after the last one.
+
+    In pre-norm mode each layer normalises what it reads by itself, but nothing normalises what leaves the last one.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -451,7 +462,10 @@ class ReturnsEveryLayer(Decoder):
 
 @decoder.misconception
 class ForgetsTheTargetMask(Decoder):
-    """The mask does not reach the layers: every target sees the targets after it."""
+    """mask does not reach the self-attentions.
+
+    So every target sees the targets after it.
+    """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -462,7 +476,7 @@ class ForgetsTheTargetMask(Decoder):
 
 @decoder.misconception
 class MasksTheFirstLayerAlone(Decoder):
-    """The mask reaches the first layer only. Every layer looks around anew, and every one needs it."""
+    """The mask reaches the first layer only. Every layer needs it: each looks around anew."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -474,7 +488,10 @@ class MasksTheFirstLayerAlone(Decoder):
 
 @decoder.misconception
 class ForgetsTheMemoryMask(Decoder):
-    """memory_mask does not reach the layers: the source's padding is looked at like any word."""
+    """memory_mask does not reach the cross-attentions.
+
+    So the source's padding is looked at like any word.
+    """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -522,7 +539,10 @@ class HandsTheTargetOnAsMemory(Decoder):
 
 @decoder.misconception
 class LooksAtTheTargetForMemory(Decoder):
-    """The layers get x as their memory: the source never reaches the decoder."""
+    """The layers get x as their memory.
+
+    So the source never reaches the decoder.
+    """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -547,7 +567,7 @@ class NormalisesTheMemory(Decoder):
 
 @decoder.misconception
 class ShowsTheMemoryToTheFirstLayerAlone(Decoder):
-    """Only the first layer gets the whole memory. Every layer reads all of it."""
+    """Only the first layer sees the memory. Every layer reads all of it."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -559,7 +579,10 @@ class ShowsTheMemoryToTheFirstLayerAlone(Decoder):
 
 @decoder.misconception
 class CutsTheGradientToTheSource(Decoder):
-    """The memory is detached: no gradient goes back to the encoder, which then never learns."""
+    """The memory is detached.
+
+    So no gradient goes back to the encoder, which then never learns.
+    """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -570,8 +593,8 @@ class CutsTheGradientToTheSource(Decoder):
 
 @decoder.misconception
 class MasksTheFutureOfTheSource(Decoder):
-    """The causal mask falls on the memory too. The source is known from the beginning: every target may see all of
-    it but the padding.
+    """A causal mask falls on the memory. The source is known from the beginning: every target may see all of it but the
+    padding.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -611,6 +634,177 @@ class NormalisesTwiceAtTheEnd(Decoder):
         for layer in self.layers:
             x = layer(x, memory, mask, memory_mask)
         return self.norm(self.norm(x))
+
+
+@decoder.misconception
+class BuildsTheNormForNothing(nn.Module):
+    """The norm at the end is built, in both modes, and never applied. In pre-norm mode it follows the last layer."""
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList(
+            DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)
+        )
+        self.norm = LayerNorm(d_model)
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return x
+
+
+@decoder.misconception
+class BuildsNoNorm(nn.Module):
+    """Your stack has no norm of its own. In pre-norm mode one comes after the last layer.
+
+    Without it the sum that leaves the last layer is never normalised, and it grows with every layer.
+    """
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList(
+            DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)
+        )
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return x
+
+
+@decoder.misconception
+class SwapsDropoutAndPlacement(nn.Module):
+    """dropout and norm_first have changed places on the way to the layers: they take d_model, num_heads, d_ff, dropout,
+    norm_first.
+    """
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList(
+            DecoderLayer(d_model, num_heads, d_ff, norm_first, dropout) for _ in range(num_layers)
+        )
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class UsesTheTargetMaskForBoth(Decoder):
+    """Both kinds of attention get mask. It is for the targets among themselves; the memory needs memory_mask, which has
+    a column for each source position.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class UsesTheMemoryMaskForBoth(Decoder):
+    """Both kinds of attention get memory_mask. It is for the source; the targets among themselves need mask."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, memory_mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class BuildsItsOwnTriangle(Decoder):
+    """You build a causal mask of your own and leave mask unused. Which targets may be seen is what mask says, and that
+    need not be a triangle.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, causal_mask(x.shape[1]), memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class AddsATriangle(Decoder):
+    """You lay a causal mask of your own over mask. Which targets may be seen is what mask says, and that need not be a
+    triangle.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(
+                x, memory, causal_mask(x.shape[1]) if mask is None else mask & causal_mask(x.shape[1]), memory_mask
+            )
+        return self.norm(x)
+
+
+@decoder.misconception
+class IsMadeOfEncoderLayers(nn.Module):
+    """Your stack is made of encoder layers. A decoder layer has one sub-layer more, the cross-attention.
+
+    Nothing in your stack looks at the memory.
+    """
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList(
+            EncoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)
+        )
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class CutsTheGradientBetweenLayers(Decoder):
+    """x is detached between the layers.
+
+    The numbers are right, but only the last layer can learn.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x.detach(), memory, mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class InvertsTheTargetMask(Decoder):
+    """mask is inverted on the way: in this course True means that attention is allowed."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, None if mask is None else ~mask, memory_mask)
+        return self.norm(x)
+
+
+@decoder.misconception
+class InvertsTheMemoryMask(Decoder):
+    """memory_mask is inverted on the way: in this course True means that attention is allowed."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, None if memory_mask is None else ~memory_mask)
+        return self.norm(x)
 
 
 @decoder.alternative

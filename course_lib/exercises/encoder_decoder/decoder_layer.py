@@ -30,6 +30,7 @@ from course_lib.exercises.encoder_decoder.shared import (
     without_norm,
     without_path,
 )
+from course_lib.masks import causal_mask
 from course_lib.multi_head_attention import MultiHeadAttention
 from course_lib.sublayers import FeedForward, LayerNorm, residual_post_norm, residual_pre_norm
 
@@ -65,9 +66,9 @@ decoder_layer = Exercise(
             "dropout": 0.5,
             "norm_first": False,
             "x": normal(3, 5, 8, seed=25, scale=2),
-            "memory": normal(3, 4, 8, seed=26),
+            "memory": normal(3, 5, 8, seed=26),  # as long as x: masks that are mixed up fit
             "mask": seen_so_far(5, 3, 4, width=5),
-            "memory_mask": real(4, 1, 3, width=4),
+            "memory_mask": real(4, 1, 5, width=5),
         },
         {
             "d_model": 12,
@@ -77,7 +78,7 @@ decoder_layer = Exercise(
             "norm_first": True,
             "x": normal(2, 5, 12, seed=27, scale=2),
             "memory": normal(2, 3, 12, seed=28),
-            "mask": seen_so_far(4, 5, width=5),
+            "mask": partial_mask(2, 5, 5, seed=30),  # not causal: it is the mask that counts
             "memory_mask": partial_mask(2, 5, 3, seed=29),
         },
     ],
@@ -102,7 +103,7 @@ def decoder_layer_shape(subject, case):
     expect_shape(subject, DecoderLayer, case)
 
 
-@decoder_layer.property("no target sees a later one, or padding", points=1)
+@decoder_layer.property("every target sees the targets that mask allows, and no others", points=1)
 def decoder_layer_targets(subject, case):
     built = built_with_numbers(subject, DecoderLayer, case)
     answer_of(built, case)
@@ -143,8 +144,9 @@ def decoder_layer_dropout(subject, case):
 
 @decoder_layer.misconception
 class LooksAtItselfTwice(DecoderLayer):
-    """In the cross-attention keys and values come from the decoder: the source is never looked at. They come from
-    memory.
+    """In the cross-attention keys and values come from the decoder. They come from memory.
+
+    So the source is never looked at.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -160,8 +162,9 @@ class LooksAtItselfTwice(DecoderLayer):
 
 @decoder_layer.misconception
 class LooksAtItselfTwiceUnmasked(DecoderLayer):
-    """In the cross-attention keys and values come from the decoder, and without a mask: the source is never looked
-    at, and the future is. They come from memory.
+    """In the cross-attention keys and values come from the decoder, and nothing is masked. They come from memory.
+
+    So the source is never looked at, and the future is.
     """
 
     def attend_to_source(self, h, memory, memory_mask):
@@ -171,8 +174,10 @@ class LooksAtItselfTwiceUnmasked(DecoderLayer):
 
 @decoder_layer.misconception
 class LooksAtItselfWithTheMemoryMask(DecoderLayer):
-    """In the cross-attention keys and values come from the decoder: the source is never looked at, and memory_mask
-    does not fit. They come from memory.
+    """In the cross-attention keys and values come from the decoder, while memory_mask is the source's. They come from
+    memory.
+
+    So the source is never looked at.
     """
 
     def attend_to_source(self, h, memory, memory_mask):
@@ -182,8 +187,9 @@ class LooksAtItselfWithTheMemoryMask(DecoderLayer):
 
 @decoder_layer.misconception
 class LetsTheSourceAsk(DecoderLayer):
-    """In the cross-attention the queries come from memory. The targets ask, and the source answers: the result has
-    one row for each target.
+    """In the cross-attention the queries come from memory. The targets ask, and the source answers.
+
+    So the result has a row for each source position and not for each target.
     """
 
     def attend_to_source(self, h, memory, memory_mask):
@@ -193,8 +199,9 @@ class LetsTheSourceAsk(DecoderLayer):
 
 @decoder_layer.misconception
 class LetsTheSourceAskWithItsMask(DecoderLayer):
-    """In the cross-attention the queries come from memory. The targets ask, and the source answers: the result has
-    one row for each target.
+    """In the cross-attention the queries come from memory. The targets ask, and the source answers.
+
+    So the result has a row for each source position, and memory_mask does not fit.
     """
 
     def attend_to_source(self, h, memory, memory_mask):
@@ -260,7 +267,7 @@ class UsesTheTargetMaskForBoth(DecoderLayer):
 
 @decoder_layer.misconception
 class UsesTheMemoryMaskForBoth(DecoderLayer):
-    """Both attentions get the source's mask. The self-attention needs mask, which hides the future."""
+    """Both attentions get the source's mask. The self-attention needs mask, which is about the targets."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         x = self.residual(x, lambda h: self.attend_to_targets(h, memory_mask), self.norm_1)
@@ -275,8 +282,9 @@ class UsesTheMemoryMaskForBoth(DecoderLayer):
 
 @decoder_layer.misconception
 class ForgetsTheCausalMask(DecoderLayer):
-    """mask does not reach the self-attention: every target sees the targets after it, which it is supposed to
-    predict.
+    """mask does not reach the self-attention.
+
+    So every target sees the targets after it, which it is supposed to predict.
     """
 
     def attend_to_targets(self, h, mask):
@@ -286,7 +294,10 @@ class ForgetsTheCausalMask(DecoderLayer):
 
 @decoder_layer.misconception
 class ForgetsTheSourceMask(DecoderLayer):
-    """memory_mask does not reach the cross-attention: the source's padding is looked at like any word."""
+    """memory_mask does not reach the cross-attention.
+
+    So the source's padding is looked at like any word.
+    """
 
     def attend_to_source(self, h, memory, memory_mask):
         output = fused_attention(self.cross_attention, h, memory, memory, None)
@@ -295,7 +306,10 @@ class ForgetsTheSourceMask(DecoderLayer):
 
 @decoder_layer.misconception
 class ForgetsBothMasks(DecoderLayer):
-    """Neither mask reaches an attention: the future and the padding can be seen."""
+    """Neither mask reaches an attention.
+
+    So the future and the padding can be seen.
+    """
 
     def attend_to_targets(self, h, mask):
         output = fused_attention(self.self_attention, h, h, h, None)
@@ -481,7 +495,10 @@ class ThinksBeforeItAsks(DecoderLayer):
 
 @decoder_layer.misconception
 class LeavesOutTheCrossAttention(DecoderLayer):
-    """The cross-attention is missing: the source is never looked at. A decoder layer has three sub-layers."""
+    """The cross-attention is missing. A decoder layer has three sub-layers.
+
+    So the source is never looked at.
+    """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
@@ -491,7 +508,10 @@ class LeavesOutTheCrossAttention(DecoderLayer):
 
 @decoder_layer.misconception
 class LeavesOutTheSelfAttention(DecoderLayer):
-    """The self-attention is missing: the targets never look at each other. A decoder layer has three sub-layers."""
+    """The self-attention is missing. A decoder layer has three sub-layers.
+
+    So the targets never look at each other.
+    """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
@@ -660,8 +680,8 @@ class DropsNothingFromTheNetwork(DecoderLayer):
 
 @decoder_layer.misconception
 class AddsTheMaskedInputAgain(DecoderLayer):
-    """The residual path around the cross-attention starts at the layer's input. It starts at what the self-
-    attention sub-layer has made.
+    """The residual path around the cross-attention starts at the layer's input. It starts at what the self-attention
+    sub-layer has made.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -677,7 +697,10 @@ class AddsTheMaskedInputAgain(DecoderLayer):
 
 @decoder_layer.misconception
 class CutsTheSourceOff(DecoderLayer):
-    """The memory is detached: no gradient goes back to the encoder, which then never learns."""
+    """The memory is detached.
+
+    So no gradient goes back to the encoder, which then never learns.
+    """
 
     def attend_to_source(self, h, memory, memory_mask):
         output = fused_attention(self.cross_attention, h, memory.detach(), memory.detach(), memory_mask)
@@ -750,26 +773,100 @@ class SwapsTheFirstTwoNorms(DecoderLayer):
 
 
 @decoder_layer.misconception
-class DropsThePath(DecoderLayer):
-    """Dropout falls on x on its residual path. It falls on the updates alone: the path carries x untouched."""
+class BuildsItsOwnTriangle(DecoderLayer):
+    """You build a causal mask of your own and leave mask unused. Which targets may be seen is what mask says, and that
+    need not be a triangle.
+    """
 
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return self.dropout(x) + sublayer(norm(x))
-        return norm(self.dropout(x) + sublayer(x))
+    def attend_to_targets(self, h, mask):
+        output = fused_attention(self.self_attention, h, h, h, causal_mask(h.shape[1]))
+        return self.dropout(output)
 
 
 @decoder_layer.misconception
-class AddsInPlace(DecoderLayer):
-    """In pre-norm mode you add to x in place (+=): that changes the caller's tensor, and autograd refuses it. Make a
-    new tensor of the sum.
+class AddsATriangle(DecoderLayer):
+    """You lay a causal mask of your own over mask. Which targets may be seen is what mask says, and that need not be a
+    triangle.
     """
 
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            x += sublayer(norm(x))
-            return x
-        return residual_post_norm(x, sublayer, norm)
+    def attend_to_targets(self, h, mask):
+        output = fused_attention(self.self_attention, h, h, h, mask & causal_mask(h.shape[1]))
+        return self.dropout(output)
+
+
+@decoder_layer.misconception
+class TransposesTheTargetMask(DecoderLayer):
+    """You exchange the last two axes of mask. Its rows are queries and its columns are keys already."""
+
+    def attend_to_targets(self, h, mask):
+        output = fused_attention(self.self_attention, h, h, h, mask.transpose(-2, -1))
+        return self.dropout(output)
+
+
+@decoder_layer.misconception
+class TakesTheWeights(DecoderLayer):
+    """You take the second thing that an attention gives, its weights. The layer needs the first, the output."""
+
+    def attend_to_targets(self, h, mask):
+        _, output = self.self_attention(h, h, h, mask)
+        return self.dropout(output)
+
+    def attend_to_source(self, h, memory, memory_mask):
+        _, output = self.cross_attention(h, memory, memory, memory_mask)
+        return self.dropout(output)
+
+
+@decoder_layer.misconception
+class DropsInEvaluationToo(DecoderLayer):
+    """Dropout is active in evaluation as well. The module self.dropout knows by itself whether the model is training;
+    F.dropout has to be told.
+    """
+
+    def attend_to_targets(self, h, mask):
+        output = fused_attention(self.self_attention, h, h, h, mask)
+        return F.dropout(output, self.dropout.p)
+
+    def attend_to_source(self, h, memory, memory_mask):
+        output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
+        return F.dropout(output, self.dropout.p)
+
+    def transform(self, h):
+        return F.dropout(self.feed_forward(h), self.dropout.p)
+
+
+@decoder_layer.misconception
+class NormalisesTheResultToo(DecoderLayer):
+    """In pre-norm mode your layer ends with a norm. A pre-norm layer ends with a sum; the one norm at the end belongs
+    to the whole stack.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
+        return self.norm_3(x) if self.norm_first else x
+
+
+@decoder_layer.misconception
+class ForgetsTheNormAroundTheTargets(DecoderLayer):
+    """There is no norm around the self-attention: norm_1 is never used."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = without_norm(self, x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class CutsTheNetworkOff(DecoderLayer):
+    """What the feed-forward network reads is detached.
+
+    The numbers are right, but what comes before the network does not learn from it.
+    """
+
+    def transform(self, h):
+        return self.dropout(self.feed_forward(h.detach()))
 
 
 @decoder_layer.alternative

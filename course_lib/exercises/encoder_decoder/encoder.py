@@ -18,7 +18,7 @@ from course_lib.exercises.encoder_decoder.shared import (
     expect_every_layer,
     expect_parameters,
     expect_reach,
-    expect_right,
+    expect_right_stack,
     expect_shape,
     reach,
     real,
@@ -78,13 +78,9 @@ def encoder_shape(subject, case):
     expect_shape(subject, Encoder, case)
 
 
-@encoder.property("num_layers layers, each with weights of its own", points=1)
-def encoder_parameters(subject, case):
+@encoder.property("num_layers layers, each with weights of its own, and all of them take part", points=2)
+def encoder_layers(subject, case):
     expect_parameters(subject, EncoderLayer, case)
-
-
-@encoder.property("every layer takes part", points=1)
-def encoder_depth(subject, case):
     expect_every_layer(subject, Encoder, case)
 
 
@@ -98,13 +94,13 @@ def encoder_reach(subject, case):
 @encoder.property("pre-norm: the layers in their order, then one more norm", points=1)
 def encoder_pre(subject, case):
     if case["norm_first"]:
-        expect_right(subject, Encoder, case)
+        expect_right_stack(subject, Encoder, EncoderLayer, case)
 
 
 @encoder.property("post-norm: the layers in their order, and no more", points=1)
 def encoder_post(subject, case):
     if not case["norm_first"]:
-        expect_right(subject, Encoder, case)
+        expect_right_stack(subject, Encoder, EncoderLayer, case)
 
 
 @encoder.property("dropout reaches every layer", points=1)
@@ -114,8 +110,9 @@ def encoder_dropout(subject, case):
 
 @encoder.misconception
 class SharesOneLayer(nn.Module):
-    """One layer stands in all places of your list: the stack has one set of weights, used again and again. Build a
-    new layer for every place.
+    """The same layer is used in every place of the stack. Every place needs a layer of its own.
+
+    So there is one set of weights, used again and again.
     """
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
@@ -133,8 +130,10 @@ class SharesOneLayer(nn.Module):
 
 @encoder.misconception
 class HidesTheLayersInAList(nn.Module):
-    """Your layers stand in a plain Python list: torch does not find their parameters, so they are never trained,
-    saved or moved. nn.ModuleList is a list that torch looks into.
+    """Your layers stand in a plain Python list, and torch does not look into those. nn.ModuleList is a list that it
+    looks into.
+
+    So their parameters are never trained, saved or moved.
     """
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
@@ -151,7 +150,10 @@ class HidesTheLayersInAList(nn.Module):
 
 @encoder.misconception
 class BuildsOneLayerTooFew(nn.Module):
-    """There is one layer too few: range(1, n) and range(n - 1) count n - 1."""
+    """There is one layer too few: num_layers of them are asked for.
+
+    range(1, n) and range(n - 1) count n - 1.
+    """
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
         super().__init__()
@@ -203,8 +205,9 @@ class BuildsOneLayer(nn.Module):
 
 @encoder.misconception
 class ForgetsToPassThePlacement(nn.Module):
-    """norm_first does not reach the layers: they are always built with its default, so the stack and its layers
-    disagree.
+    """norm_first does not reach the layers: they are pre-norm whatever it says.
+
+    In post-norm mode the stack and its layers disagree.
     """
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
@@ -221,7 +224,10 @@ class ForgetsToPassThePlacement(nn.Module):
 
 @encoder.misconception
 class ForgetsToPassTheDropout(nn.Module):
-    """dropout does not reach the layers: they are built with its default, 0, and nothing is ever dropped."""
+    """dropout does not reach the layers: they are built with its default, 0.
+
+    So nothing is ever dropped.
+    """
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
         super().__init__()
@@ -239,7 +245,7 @@ class ForgetsToPassTheDropout(nn.Module):
 
 @encoder.misconception
 class NormalisesAfterPostNormToo(nn.Module):
-    """In post-norm mode there is a norm after the last layer. The last layer has just normalised its result:
+    """In post-norm mode you apply a norm after the last layer. That layer has just normalised its result itself:
     nothing more is needed there.
     """
 
@@ -259,8 +265,9 @@ class NormalisesAfterPostNormToo(nn.Module):
 
 @encoder.misconception
 class NormalisesInTheWrongMode(nn.Module):
-    """The norm at the end is there in post-norm mode and missing in pre-norm mode. It is the other way round: in
-    pre-norm mode nothing has normalised what leaves the last layer.
+    """The norm at the end is applied in post-norm mode and not in pre-norm mode. It is the other way round.
+
+    In pre-norm mode nothing has normalised what leaves the last layer.
     """
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
@@ -279,8 +286,9 @@ class NormalisesInTheWrongMode(nn.Module):
 
 @encoder.misconception
 class ForgetsTheNormAtTheEnd(Encoder):
-    """In pre-norm mode one norm is missing: the sum that leaves the last layer was never normalised, and it grows
-    with every layer.
+    """In pre-norm mode the norm at the end is never applied.
+
+    So the sum that leaves the last layer is not normalised, and it grows with every layer.
     """
 
     def forward(self, x, mask=None):
@@ -291,8 +299,10 @@ class ForgetsTheNormAtTheEnd(Encoder):
 
 @encoder.misconception
 class RunsEachLayerOnTheInput(Encoder):
-    """Every layer gets the stack's input, and only the last one's result is kept: depth has no effect. The result
-    of a layer is the input of the next.
+    """Every layer gets the stack's input, and only the last one's result is kept. The result of a layer is the input of
+    the next.
+
+    So depth has no effect.
     """
 
     def forward(self, x, mask=None):
@@ -303,7 +313,7 @@ class RunsEachLayerOnTheInput(Encoder):
 
 @encoder.misconception
 class LeavesTheLoopEarly(Encoder):
-    """You return inside of the loop: only the first layer runs."""
+    """Only the first layer runs, and what it gives is returned. (A return inside of the loop ends it.)"""
 
     def forward(self, x, mask=None):
         for layer in self.layers:
@@ -333,9 +343,7 @@ class RunsBackwards(Encoder):
 
 @encoder.misconception
 class NormalisesAfterEveryLayer(Encoder):
-    """The norm at the end stands inside of your loop: it is applied after every layer. It comes once, after the
-    last.
-    """
+    """The norm at the end is applied after every layer. It comes once, after the last."""
 
     def forward(self, x, mask=None):
         for layer in self.layers:
@@ -357,8 +365,9 @@ class NormalisesInTheLoopAndAfter(Encoder):
 
 @encoder.misconception
 class NormalisesTheInput(Encoder):
-    """The norm stands before the first layer. In pre-norm mode each layer normalises what it reads by itself; what
-    is missing is a norm behind the last one.
+    """The norm stands before the first layer. It belongs after the last one.
+
+    In pre-norm mode each layer normalises what it reads by itself, but nothing normalises what leaves the last one.
     """
 
     def forward(self, x, mask=None):
@@ -417,7 +426,10 @@ class ReturnsEveryLayer(Encoder):
 
 @encoder.misconception
 class ForgetsTheMask(Encoder):
-    """The mask does not reach the layers: padding is looked at like any word."""
+    """The mask does not reach the attentions.
+
+    So padding is looked at like any word.
+    """
 
     def forward(self, x, mask=None):
         for layer in self.layers:
@@ -427,7 +439,7 @@ class ForgetsTheMask(Encoder):
 
 @encoder.misconception
 class MasksTheFirstLayerAlone(Encoder):
-    """The mask reaches the first layer only. Every layer looks around anew, and every one needs it."""
+    """The mask reaches the first layer only. Every layer needs it: each looks around anew."""
 
     def forward(self, x, mask=None):
         for layer in self.layers:
@@ -448,7 +460,10 @@ class InvertsTheMask(Encoder):
 
 @encoder.misconception
 class CutsTheGradientBetweenLayers(Encoder):
-    """x is detached between the layers: the numbers are right, but only the last layer can learn."""
+    """x is detached between the layers.
+
+    The numbers are right, but only the last layer can learn.
+    """
 
     def forward(self, x, mask=None):
         for layer in self.layers:
@@ -484,6 +499,64 @@ class NormalisesTwiceAtTheEnd(Encoder):
         for layer in self.layers:
             x = layer(x, mask)
         return self.norm(self.norm(x))
+
+
+@encoder.misconception
+class BuildsTheNormForNothing(nn.Module):
+    """The norm at the end is built, in both modes, and never applied. In pre-norm mode it follows the last layer."""
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList(
+            EncoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)
+        )
+        self.norm = LayerNorm(d_model)
+
+    def forward(self, x, mask=None):
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x
+
+
+@encoder.misconception
+class BuildsNoNorm(nn.Module):
+    """Your stack has no norm of its own. In pre-norm mode one comes after the last layer.
+
+    Without it the sum that leaves the last layer is never normalised, and it grows with every layer.
+    """
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList(
+            EncoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)
+        )
+
+    def forward(self, x, mask=None):
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x
+
+
+@encoder.misconception
+class SwapsDropoutAndPlacement(nn.Module):
+    """dropout and norm_first have changed places on the way to the layers: they take d_model, num_heads, d_ff, dropout,
+    norm_first.
+    """
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        require_layers(num_layers)
+        self.layers = nn.ModuleList(
+            EncoderLayer(d_model, num_heads, d_ff, norm_first, dropout) for _ in range(num_layers)
+        )
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(self, x, mask=None):
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
 
 
 @encoder.alternative

@@ -123,7 +123,10 @@ def encoder_layer_dropout(subject, case):
 
 @encoder_layer.misconception
 class ForgetsTheMask(EncoderLayer):
-    """The mask does not reach the attention: padding is looked at like any word."""
+    """The mask does not reach the attention.
+
+    So padding is looked at like any word.
+    """
 
     def attend(self, h, mask):
         output = fused_attention(self.attention, h, h, h, None)
@@ -150,9 +153,7 @@ class TransposesTheMask(EncoderLayer):
 
 @encoder_layer.misconception
 class MasksTheFuture(EncoderLayer):
-    """An encoder is not causal: every position sees the whole source, before and behind it. Use the mask that is
-    given, and no other.
-    """
+    """You hide the future from every position. An encoder is not causal: use the mask that is given, and no other."""
 
     def attend(self, h, mask):
         output = fused_attention(
@@ -417,7 +418,10 @@ class AddsTheInputAgain(EncoderLayer):
 
 @encoder_layer.misconception
 class DropsTheSum(EncoderLayer):
-    """Dropout falls on the sum: x itself loses features. It falls on the update, before that is added to x."""
+    """Dropout falls on the result of each residual step. It falls on the update, before that is added to x.
+
+    So x itself loses features.
+    """
 
     def forward(self, x, mask=None):
         x = self.dropout(self.residual(x, lambda h: self.attend(h, mask), self.norm_1))
@@ -437,8 +441,9 @@ class DropsTheSum(EncoderLayer):
 
 @encoder_layer.misconception
 class ForgetsBatchFirst(EncoderLayer):
-    """nn.MultiheadAttention takes the first axis for time unless it is built with batch_first=True: your sentences
-    look at each other instead of at their own words.
+    """nn.MultiheadAttention takes the first axis for time unless it is built with batch_first=True.
+
+    So your sentences look at each other instead of at their own words.
     """
 
     def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=True):
@@ -457,9 +462,10 @@ class ForgetsBatchFirst(EncoderLayer):
 
 @encoder_layer.misconception
 class ForgetsBatchFirstAndMisplacesTheMask(EncoderLayer):
-    """nn.MultiheadAttention takes the first axis for time unless it is built with batch_first=True, so your
-    sentences look at each other; and its fourth argument is key_padding_mask, (batch, key) with True on what is
-    hidden, not our mask.
+    """nn.MultiheadAttention takes the first axis for time unless it is built with batch_first=True; and its fourth
+    argument is key_padding_mask, (batch, key) with True on what is hidden, not our mask.
+
+    So your sentences look at each other instead of at their own words.
     """
 
     def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=True):
@@ -563,34 +569,34 @@ class NormalisesTheResultToo(EncoderLayer):
 
 
 @encoder_layer.misconception
-class DropsThePath(EncoderLayer):
-    """Dropout falls on x on its residual path. It falls on the update alone: the path carries x untouched."""
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            return self.dropout(x) + sublayer(norm(x))
-        return norm(self.dropout(x) + sublayer(x))
-
-
-@encoder_layer.misconception
-class AddsInPlace(EncoderLayer):
-    """In pre-norm mode you add to x in place (+=): that changes the caller's tensor, and autograd refuses it. Make a
-    new tensor of the sum.
-    """
-
-    def residual(self, x, sublayer, norm):
-        if self.norm_first:
-            x += sublayer(norm(x))
-            return x
-        return residual_post_norm(x, sublayer, norm)
-
-
-@encoder_layer.misconception
 class TakesTheWeights(EncoderLayer):
     """You take the second thing that the attention gives, its weights. The layer needs the first, the output."""
 
     def attend(self, h, mask):
         _, output = self.attention(h, h, h, mask)
+        return self.dropout(output)
+
+
+@encoder_layer.misconception
+class CutsTheNetworkOff(EncoderLayer):
+    """What the feed-forward network reads is detached.
+
+    The numbers are right, but what comes before the network does not learn from it.
+    """
+
+    def transform(self, h):
+        return self.dropout(self.feed_forward(h.detach()))
+
+
+@encoder_layer.misconception
+class CutsTheAttentionOff(EncoderLayer):
+    """What the attention reads is detached.
+
+    The numbers are right, but what comes before the attention does not learn from it.
+    """
+
+    def attend(self, h, mask):
+        output = fused_attention(self.attention, h.detach(), h.detach(), h.detach(), mask)
         return self.dropout(output)
 
 

@@ -97,15 +97,18 @@ def right_answer(kind, case, variant="full"):
     return kept(case, variant, lambda: right_module(kind, case, variant)(*inputs_of(case)))
 
 
-def right_slope(kind, case):
-    """d(one number of the result) / dx, when every sub-layer gives 0."""
+ONE_NUMBER = (0, 0, 1)  # of the result: it belongs to a real position, and a norm does not make its gradient 0
+
+
+def right_slope(kind, case, variant="full", wrt=0):
+    """d(one number of the result) / d(the input with this number)."""
 
     def compute():
-        x, *rest = inputs_of(case)
-        x = x.clone().requires_grad_()
-        return torch.autograd.grad(right_module(kind, case, "silent")(x, *rest)[0, 0, 1], x)[0]
+        inputs = inputs_of(case)
+        inputs[wrt] = inputs[wrt].clone().requires_grad_()
+        return torch.autograd.grad(right_module(kind, case, variant)(*inputs)[ONE_NUMBER], inputs[wrt])[0]
 
-    return kept(case, "slope", compute)
+    return kept(case, (variant, wrt), compute)
 
 
 def with_everything_dropped(kind, case):
@@ -169,11 +172,21 @@ def where_real(case, got, want):
 
 
 def expect_right(subject, kind, case):
-    """The module gives the reference's result, under at least one way to put the numbers into its parameters."""
+    """The module gives the reference's result, under at least one way to put the numbers into its parameters.
+
+    So do the gradients of its inputs: what is detached shows in them alone.
+    """
     built = built_with_numbers(subject, kind, case)
     got, want = answer_of(built, case), right_answer(kind, case)
     if not is_close(where_real(case, got, want), want) and not right_in_another_way(built, kind, case, want):
         expect_close(where_real(case, got, want), want)
+    for wrt, name in enumerate(name for name in ("x", "memory") if name in case):
+        slope = built.gradient(*inputs_of(case), wrt=wrt, at=ONE_NUMBER)
+        expect(
+            is_close(slope, right_slope(kind, case, wrt=wrt)),
+            f"The result is right, but the gradient that comes back to {name} is not. Is a tensor detached on the way "
+            "(detach, .data, torch.no_grad)?",
+        )
 
 
 def right_in_another_way(built, kind, case, want):
@@ -198,8 +211,9 @@ def expect_silence(subject, kind, case):
     built = built_with_numbers(subject, kind, case, variant="silent")
     got, want = answer_of(built, case), right_answer(kind, case, "silent")
     expect_close(where_real(case, got, want), want, "the result when every sub-layer gives 0")
-    slope = built.gradient(*inputs_of(case), wrt=0, at=(0, 0, 1))
-    expect_close(slope, right_slope(kind, case), "the gradient that comes back to x when every sub-layer gives 0")
+    slope = built.gradient(*inputs_of(case), wrt=0, at=ONE_NUMBER)
+    want = right_slope(kind, case, "silent")
+    expect_close(slope, want, "the gradient that comes back to x when every sub-layer gives 0")
 
 
 def expect_dropout(subject, kind, case):
@@ -210,6 +224,16 @@ def expect_dropout(subject, kind, case):
     got, want = answer_of(built, case), with_everything_dropped(kind, case)
     what = "the result in training with dropout = 1, which removes all that the sub-layers add,"
     expect_close(where_real(case, got, want), want, what)
+
+
+def expect_right_stack(subject, kind, layer_kind, case):
+    """As `expect_right`, with a word about the layers: a stack of wrong layers is wrong, too."""
+    try:
+        expect_right(subject, kind, case)
+    except Failure as failure:
+        name = layer_kind.__name__
+        advice = f" If your layers are not reference.{name}, the mistake may lie in them."
+        raise Failure(failure.message + advice, failure.difference) from None
 
 
 def expect_reach(built, case, wrt, allowed, what):
@@ -272,9 +296,14 @@ def expect_parameters(subject, layer_kind, case):
         f"There are {got} trainable numbers: all {count} layers share one set of weights.",
     )
     expect(
+        got != count * one or not case["norm_first"],
+        f"There are {got} trainable numbers, those of {count} layers. In pre-norm mode a norm comes after them, with "
+        f"{norm} more.",
+    )
+    expect(
         got in (count * one, count * one + norm),
         f"{count} layers with weights of their own have {count * one} trainable numbers, and the norm at the end "
-        f"{norm} more. Yours has {got}.",
+        f"{norm} more. Yours has {got}. (Is each of them a reference.{layer_kind.__name__}?)",
     )
 
 
@@ -363,8 +392,8 @@ class ForgetsThePathInPreNorm:
 
 @residual_mistake
 class ForgetsThePathInPostNorm:
-    """In post-norm mode there is no residual path: the norm gets what the sub-layer gives, and x is lost. The norm
-    is of their sum.
+    """In post-norm mode there is no residual path: the norm gets what the sub-layer gives alone. The norm is of the sum
+    of that and x.
     """
 
     def residual(self, x, sublayer, norm):
@@ -388,8 +417,9 @@ class AddsToTheNormalised:
 
 @residual_mistake
 class DoublesTheUpdate:
-    """What you add to the sub-layer's result is that result itself: x was overwritten before the addition, so the
-    update is doubled and the input is lost.
+    """What you add to the sub-layer's result is that result itself: x was overwritten before the addition.
+
+    So the update is doubled and the input is lost.
     """
 
     def residual(self, x, sublayer, norm):
@@ -504,7 +534,7 @@ class NormalisesTwiceInPostNorm:
 
 @residual_mistake
 class NormalisesNothing:
-    """The norms are never used: x + sublayer(x), and that is all."""
+    """The norms are never used. Post-norm normalises the sum, pre-norm what the sub-layer reads."""
 
     def residual(self, x, sublayer, norm):
         if self.norm_first:
@@ -534,8 +564,8 @@ class NormalisesNothingInPostNorm:
 
 @residual_mistake
 class HandsOverTheSum:
-    """You hand x + norm(x) to the sub-layer: the addition stands inside of the call. x is added to what the sub-
-    layer gives, outside.
+    """In pre-norm mode you hand x + norm(x) to the sub-layer: the addition stands inside of the call. x is added to
+    what the sub-layer gives, outside.
     """
 
     def residual(self, x, sublayer, norm):
@@ -546,11 +576,36 @@ class HandsOverTheSum:
 
 @residual_mistake
 class CutsThePath:
-    """The numbers are right, but no gradient comes back along the residual path: x was detached there. That path is
-    what lets deep stacks learn.
+    """x is detached on the residual path.
+
+    The numbers are right, but no gradient comes back along that path, and it is what lets deep stacks learn.
     """
 
     def residual(self, x, sublayer, norm):
         if self.norm_first:
             return x.detach() + sublayer(norm(x))
         return norm(x.detach() + sublayer(x))
+
+
+@residual_mistake
+class DropsThePath:
+    """Dropout falls on x on its residual path. It falls on the update alone: the path carries x untouched."""
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            return self.dropout(x) + sublayer(norm(x))
+        return norm(self.dropout(x) + sublayer(x))
+
+
+@residual_mistake
+class AddsInPlace:
+    """In pre-norm mode you add to x in place (+=). Make a new tensor of the sum.
+
+    In place, the caller's tensor is changed, and autograd refuses it.
+    """
+
+    def residual(self, x, sublayer, norm):
+        if self.norm_first:
+            x += sublayer(norm(x))
+            return x
+        return residual_post_norm(x, sublayer, norm)

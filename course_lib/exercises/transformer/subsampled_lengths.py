@@ -82,8 +82,9 @@ def lengths_short(subject, case):
 
 @subsampled_lengths.misconception
 def keeps_the_lengths(lengths, kernel, stride):
-    """You return the lengths from before the convolution. Behind it there are fewer frames, and the mask would be too
-    long by as many.
+    """You return the lengths from before the convolution. Behind it there are fewer frames.
+
+    A mask made from them would be too long.
     """
     return lengths
 
@@ -130,7 +131,10 @@ def divides_with_the_first_window(lengths, kernel, stride):
 
 @subsampled_lengths.misconception
 def rounds_up(lengths, kernel, stride):
-    """You round up: your last window reaches beyond the recording, into the padding."""
+    """You round up. A window that does not fit whole does not count.
+
+    Your last window reaches beyond the recording, into the padding.
+    """
     last_start = lengths - kernel + stride - 1
     windows = torch.div(last_start, stride, rounding_mode="floor") + 1
     return windows.clamp(min=0)
@@ -138,7 +142,7 @@ def rounds_up(lengths, kernel, stride):
 
 @subsampled_lengths.misconception
 def leaves_fractions(lengths, kernel, stride):
-    """A number of frames is whole: round down."""
+    """You leave fractions. A number of frames is whole: round down."""
     last_start = lengths - kernel
     windows = last_start / stride + 1
     return windows.clamp(min=0)
@@ -146,7 +150,7 @@ def leaves_fractions(lengths, kernel, stride):
 
 @subsampled_lengths.misconception
 def counts_below_zero(lengths, kernel, stride):
-    """A recording shorter than the window gets a number of frames below 0. It has none: 0."""
+    """Nothing keeps your numbers from falling below 0. A recording shorter than the window has no frames left: 0."""
     last_start = lengths - kernel
     windows = torch.div(last_start, stride, rounding_mode="floor") + 1
     return windows
@@ -154,7 +158,7 @@ def counts_below_zero(lengths, kernel, stride):
 
 @subsampled_lengths.misconception
 def leaves_one_frame(lengths, kernel, stride):
-    """A recording shorter than the window keeps one frame in your result. No window fits into it: 0."""
+    """You leave at least one frame to every recording. Into one that is shorter than the window, no window fits: 0."""
     last_start = lengths - kernel
     windows = torch.div(last_start, stride, rounding_mode="floor") + 1
     return windows.clamp(min=1)
@@ -162,7 +166,10 @@ def leaves_one_frame(lengths, kernel, stride):
 
 @subsampled_lengths.misconception
 def rounds_towards_zero(lengths, kernel, stride):
-    """For a recording a little shorter than the window you round up to a start at 0. Nothing fits there: round down."""
+    """You round negative numbers up, towards 0. Round down.
+
+    So a recording a little shorter than the window gets a frame, though nothing fits there.
+    """
     last_start = lengths - kernel
     windows = torch.div(last_start, stride, rounding_mode="trunc") + 1
     return windows.clamp(min=0)
@@ -193,6 +200,42 @@ def divides_the_kernel(lengths, kernel, stride):
     """
     last_start = lengths - kernel // stride
     windows = last_start + 1
+    return windows.clamp(min=0)
+
+
+@subsampled_lengths.misconception
+def forgets_the_kernel(lengths, kernel, stride):
+    """You count as if a window could begin at the very end of the recording. Its own width counts too: the last start
+    is at length - kernel.
+    """
+    last_start = lengths
+    windows = torch.div(last_start, stride, rounding_mode="floor") + 1
+    return windows.clamp(min=0)
+
+
+@subsampled_lengths.misconception
+def begins_one_frame_too_late(lengths, kernel, stride):
+    """You let the last window begin at length - kernel - 1 at most. Starts count from 0: one at length - kernel still
+    fits.
+    """
+    last_start = lengths - kernel - 1
+    windows = torch.div(last_start, stride, rounding_mode="floor") + 1
+    return windows.clamp(min=0)
+
+
+@subsampled_lengths.misconception
+def rounds_to_the_nearest(lengths, kernel, stride):
+    """You round to the nearest whole number. A window that does not fit whole does not count: round down."""
+    last_start = lengths - kernel
+    windows = torch.round(last_start / stride) + 1
+    return windows.clamp(min=0)
+
+
+@subsampled_lengths.misconception
+def pads_the_ends(lengths, kernel, stride):
+    """You count as if half a window of padding stood at each end. Here nothing is padded."""
+    last_start = lengths + 2 * (kernel // 2) - kernel
+    windows = torch.div(last_start, stride, rounding_mode="floor") + 1
     return windows.clamp(min=0)
 
 

@@ -7,11 +7,12 @@ import math
 import re
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from course_lib import transformer as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import Failure, expect, expect_close, expect_floats
+from course_lib.checking.expect import Failure, expect, expect_close, expect_floats, is_close
 from course_lib.checking.subject import Event
 from course_lib.encoder_decoder import Decoder, Encoder
 from course_lib.exercises.transformer.shared import numbers
@@ -38,7 +39,7 @@ transformer = Exercise(
             "tie_weights": False,
             "pad_id": 0,
             "max_len": 8,
-            "src_ids": torch.tensor([[3, 6, 2, 5], [4, 1, 0, 0]]),
+            "src_ids": torch.tensor([[3, 6, 2, 5, 1], [4, 1, 0, 0, 0]]),
             "tgt_ids": torch.tensor([[1, 5, 7], [1, 8, 0]]),
         },
         {
@@ -91,13 +92,13 @@ def right_model(*args):
 RIGHT_ANSWERS: dict = {}  # a diagnosis asks for the same few answers hundreds of times
 
 
-def right_logits(case, train=False):
-    """What the reference gives. `train`: in training, with a dropout of 1, which leaves nothing to chance."""
-    known, answer = RIGHT_ANSWERS.get((id(case), train), (None, None))
+def right_logits(case, dropout=0.0):
+    """What the reference gives: in training, if there is dropout. It has to be so that it leaves nothing to chance."""
+    known, answer = RIGHT_ANSWERS.get((id(case), dropout), (None, None))
     if known is not case:
-        model = right_model(*building(case, dropout=1.0 if train else 0.0)).train(train)
+        model = right_model(*building(case, dropout=dropout)).train(dropout > 0)
         answer = model(case["src_ids"], case["tgt_ids"])
-        RIGHT_ANSWERS[id(case), train] = (case, answer)
+        RIGHT_ANSWERS[id(case), dropout] = (case, answer)
     return answer
 
 
@@ -167,6 +168,25 @@ def transformer_shape(subject, case):
     logits_of(filled(subject, case), case)
 
 
+@transformer.property("every target position sees every real token of the source", points=1)
+def transformer_source(subject, case):
+    built = filled(subject, case)
+    before = logits_of(built, case)
+    is_real = case["tgt_ids"] != case["pad_id"]
+    for column in range(case["src_ids"].shape[1]):
+        changed = replace_column(case["src_ids"], column, case["pad_id"], case["src_vocab"])
+        after = logits_of(built, case, src_ids=changed)
+        moved = ((after - before).abs() > 1e-9).any(dim=-1)  # (batch, target)
+        replaced = (changed != case["src_ids"])[:, column]
+        deaf = (replaced[:, None] & is_real & ~moved).nonzero().tolist()
+        if deaf:
+            sentence, position = deaf[0]
+            raise Failure(
+                f"The logits at target position {position} (of sentence {sentence}) do not notice when the source "
+                f"token at position {column} is replaced."
+            )
+
+
 @transformer.property("a target position sees itself and what came before, never what comes after", points=2)
 def transformer_future(subject, case):
     built = filled(subject, case)
@@ -220,50 +240,49 @@ def transformer_padding(subject, case):
             )
 
 
-@transformer.property("every target position sees every real token of the source", points=1)
-def transformer_source(subject, case):
-    built = filled(subject, case)
-    before = logits_of(built, case)
-    is_real = case["tgt_ids"] != case["pad_id"]
-    for column in range(case["src_ids"].shape[1]):
-        changed = replace_column(case["src_ids"], column, case["pad_id"], case["src_vocab"])
-        after = logits_of(built, case, src_ids=changed)
-        moved = ((after - before).abs() > 1e-9).any(dim=-1)  # (batch, target)
-        replaced = (changed != case["src_ids"])[:, column]
-        deaf = (replaced[:, None] & is_real & ~moved).nonzero().tolist()
-        if deaf:
-            sentence, position = deaf[0]
-            raise Failure(
-                f"The logits at target position {position} (of sentence {sentence}) do not notice when the source "
-                f"token "
-                f"at position {column} is replaced."
-            )
-
-
-@transformer.property("the logits are those of the formula", points=1)
+@transformer.property("the logits are those of the formula, and every weight learns from them", points=1)
 def transformer_values(subject, case):
+    built = filled(subject, case)
     is_real = (case["tgt_ids"] != case["pad_id"])[..., None]
-    expect_close(logits_of(filled(subject, case), case), right_logits(case) * is_real, "the result at real positions")
+    expect_close(logits_of(built, case), right_logits(case) * is_real, "the result at real positions")
+    slopes = built.parameter_gradients(case["src_ids"], case["tgt_ids"])
+    idle = [name for name, slope in slopes.items() if slope.dim() > 1 and slope.abs().max() < 1e-12]
+    built.note("idle", len(idle))
+    expect(
+        not idle,
+        f"The result is right, but no gradient comes back to {', '.join(idle[:3])}{' …' if len(idle) > 3 else ''}. "
+        "Is a tensor detached on the way (detach, .data, torch.no_grad)?",
+    )
+
+
+# So little that nothing is ever dropped, while what is kept grows by the factor 1 / (1 - p).
+LITTLE_DROPOUT = 1e-7
 
 
 @transformer.property("in training, dropout falls on embedding plus position, on both sides", points=1)
 def transformer_dropout(subject, case):
-    built = filled(subject, case, dropout=1.0)
-    logits_of(built, case)
-    built.train()
+    """Asked with a very little dropout: with much of it, the target would hardly hear of the source."""
+    built = filled(subject, case, dropout=LITTLE_DROPOUT)
+    with built.unobserved():
+        before = logits_of(built, case)
+        built.train()
+        growth = (logits_of(built, case) - before) / LITTLE_DROPOUT
+    built.note("growth under a little dropout", growth)
     is_real = (case["tgt_ids"] != case["pad_id"])[..., None]
-    want = right_logits(case, train=True) * is_real
-    expect_close(
-        logits_of(built, case),
-        want,
-        "the result in training with dropout = 1, which lets nothing of the input through,",
+    want = (right_logits(case, dropout=LITTLE_DROPOUT) - right_logits(case)) / LITTLE_DROPOUT * is_real
+    expect(
+        is_close(growth, want, rtol=1e-3, atol=1e-3),
+        "In evaluation the result is right; in training it is not. Dropout should fall once on the source's embedding "
+        "plus position and once on the target's, and otherwise only inside of the layers.",
     )
-    built.train(False)
 
 
 @transformer.misconception
 class ForgetsTheFuture(Transformer):
-    """Your target mask hides padding but not the future: every position sees the very token that it is to predict."""
+    """Your target mask hides padding but not the future.
+
+    So every position sees the very token that it is to predict.
+    """
 
     def target_mask(self, tgt_ids):
         real = tgt_ids != self.pad_id
@@ -273,7 +292,10 @@ class ForgetsTheFuture(Transformer):
 
 @transformer.misconception
 class ForgetsTheMaskOfTheEncoder(Transformer):
-    """The encoder gets no mask: real source words look at padding there."""
+    """The encoder gets no mask.
+
+    So real source words look at padding there.
+    """
 
     def encode(self, src_ids):
         require_ids(src_ids, self.src_embedding.table.num_embeddings, self.pad_id, "src_ids")
@@ -284,8 +306,10 @@ class ForgetsTheMaskOfTheEncoder(Transformer):
 
 @transformer.misconception
 class ForgetsTheMaskOfTheMemory(Transformer):
-    """Cross-attention gets no mask: the targets look at the source's padding. The encoder's mask does not help them,
-    since the memory has a vector for every place, padded ones too.
+    """Cross-attention gets no mask.
+
+    So the targets look at the source's padding. The encoder's mask does not help them, since the memory has a vector
+    for every place, padded ones too.
     """
 
     def decode(self, tgt_ids, memory, src_ids):
@@ -298,8 +322,9 @@ class ForgetsTheMaskOfTheMemory(Transformer):
 
 @transformer.misconception
 class ForgetsThePaddingOfTheTarget(Transformer):
-    """Your target mask hides the future but not padding. If padding stands at the end, nobody notices; but it may stand
-    anywhere.
+    """Your target mask hides the future but not padding.
+
+    If padding stands at the end, nobody notices; but it may stand anywhere.
     """
 
     def target_mask(self, tgt_ids):
@@ -310,7 +335,10 @@ class ForgetsThePaddingOfTheTarget(Transformer):
 
 @transformer.misconception
 class ForgetsPositionsInTheSource(Transformer):
-    """The source words get no positions: to your encoder a sentence is a bag of words."""
+    """The source words get no positions.
+
+    So to your encoder a sentence is a bag of words.
+    """
 
     def encode(self, src_ids):
         require_ids(src_ids, self.src_embedding.table.num_embeddings, self.pad_id, "src_ids")
@@ -333,8 +361,9 @@ class ForgetsPositionsInTheTarget(Transformer):
 
 @transformer.misconception
 class ReturnsProbabilities(Transformer):
-    """You return probabilities. The model gives logits: the loss applies the softmax itself, and a second one would
-    flatten everything.
+    """You return probabilities. The model gives logits: the loss applies the softmax itself.
+
+    A second softmax would flatten everything.
     """
 
     def decode(self, tgt_ids, memory, src_ids):
@@ -493,7 +522,7 @@ class MakesTheEncoderCausal(Transformer):
 
 @transformer.misconception
 class ShowsTheFutureAlone(Transformer):
-    """Your causal part is turned round: a position sees what comes after it and not what came before."""
+    """Your causal part is turned round: a position sees itself and what comes after it, not what came before."""
 
     def target_mask(self, tgt_ids):
         real = tgt_ids != self.pad_id
@@ -612,8 +641,8 @@ class ForgetsTheScale(Transformer):
 
 @transformer.misconception
 class ShiftsTheTargetsInside(Transformer):
-    """You cut the targets inside the model. They come in shifted already: the caller keeps the labels, the model only
-    sees what the decoder is given.
+    """You cut the last target off inside the model. They come in shifted already: the caller keeps the labels, the
+    model only sees what the decoder is given.
     """
 
     def forward(self, src_ids, tgt_ids):
@@ -632,8 +661,9 @@ class ReturnsTheLastPosition(Transformer):
 
 @transformer.misconception
 class ForgetsTheEmbeddingsDropout(Transformer):
-    """Dropout on the sum of embedding and position is missing, on both sides. The layers have their own, but this one
-    is yours to apply.
+    """Dropout on the sum of embedding and position is missing, on both sides.
+
+    The layers have their own, but this one is yours to apply.
     """
 
     def encode(self, src_ids):
@@ -670,8 +700,8 @@ class DropsOutBeforeThePositions(Transformer):
 
 @transformer.misconception
 class DropsOutTheLogits(Transformer):
-    """You apply dropout to what goes into the output layer too. It falls on embedding plus position, and inside the
-    layers.
+    """You apply dropout behind the decoder too, before or after the output layer. It falls on embedding plus position,
+    and inside the layers.
     """
 
     def decode(self, tgt_ids, memory, src_ids):
@@ -698,7 +728,10 @@ class AlwaysTiesTheOutput(Transformer):
 
 @transformer.misconception
 class MakesTheSourceMaskOfNumbers(Transformer):
-    """A mask of numbers is *added* to the scores by torch's fused attention, or refused. Leave the mask boolean."""
+    """Your source mask holds the numbers 0 and 1, as floats. Leave it boolean.
+
+    Torch's fused attention, inside of the layers, adds a mask of floats to the scores.
+    """
 
     def source_mask(self, src_ids):
         real = (src_ids != self.pad_id).double()
@@ -745,6 +778,173 @@ class TakesSmallIdsForPadding(Transformer):
         real = tgt_ids > self.pad_id
         past = causal_mask(tgt_ids.shape[1]).to(tgt_ids.device)
         return real[:, None, :] & past
+
+
+@transformer.misconception
+class ForgetsTheDropoutOfTheSource(Transformer):
+    """Dropout on the source's embedding plus position is missing. It falls on both sides, on the source's as on the
+    target's.
+    """
+
+    def encode(self, src_ids):
+        require_ids(src_ids, self.src_embedding.table.num_embeddings, self.pad_id, "src_ids")
+        x = self.src_embedding(src_ids)
+        x = self.positions(x)
+        return self.encoder(x, self.source_mask(src_ids))
+
+
+@transformer.misconception
+class ForgetsTheDropoutOfTheTarget(Transformer):
+    """Dropout on the target's embedding plus position is missing. It falls on both sides, on the target's as on the
+    source's.
+    """
+
+    def decode(self, tgt_ids, memory, src_ids):
+        require_ids(tgt_ids, self.tgt_embedding.table.num_embeddings, self.pad_id, "tgt_ids")
+        x = self.tgt_embedding(tgt_ids)
+        x = self.positions(x)
+        x = self.decoder(x, memory, self.target_mask(tgt_ids), self.source_mask(src_ids))
+        return self.output(x)
+
+
+@transformer.misconception
+class CutsTheMemoryOff(Transformer):
+    """The memory is detached.
+
+    The numbers are right, but no gradient goes back to the encoder, which then never learns.
+    """
+
+    def forward(self, src_ids, tgt_ids):
+        memory = self.encode(src_ids)
+        return self.decode(tgt_ids, memory.detach(), src_ids)
+
+
+@transformer.misconception
+class MakesTheTriangleAsLongAsTheSource(Transformer):
+    """Your causal mask is as long as the source. Targets look at targets there: it is as long as the target."""
+
+    def decode(self, tgt_ids, memory, src_ids):
+        require_ids(tgt_ids, self.tgt_embedding.table.num_embeddings, self.pad_id, "tgt_ids")
+        x = self.tgt_embedding(tgt_ids)
+        x = self.dropout(self.positions(x))
+        x = self.decoder(x, memory, self.target_mask(tgt_ids, src_ids), self.source_mask(src_ids))
+        return self.output(x)
+
+    def target_mask(self, tgt_ids, src_ids):
+        real = tgt_ids != self.pad_id
+        past = causal_mask(src_ids.shape[1]).to(tgt_ids.device)
+        return real[:, None, :] & past
+
+
+@transformer.misconception
+class HidesTheMemoryByTheTargetMask(Transformer):
+    """Cross-attention gets the target mask. Those who are asked there are the source words, and of these only padding
+    is hidden.
+    """
+
+    def decode(self, tgt_ids, memory, src_ids):
+        require_ids(tgt_ids, self.tgt_embedding.table.num_embeddings, self.pad_id, "tgt_ids")
+        x = self.tgt_embedding(tgt_ids)
+        x = self.dropout(self.positions(x))
+        x = self.decoder(x, memory, self.target_mask(tgt_ids), self.target_mask(tgt_ids))
+        return self.output(x)
+
+
+@transformer.misconception
+class HidesTheTargetsByTheSourceMask(Transformer):
+    """The decoder's self-attention gets the source mask. Those who are asked there are the targets."""
+
+    def decode(self, tgt_ids, memory, src_ids):
+        require_ids(tgt_ids, self.tgt_embedding.table.num_embeddings, self.pad_id, "tgt_ids")
+        x = self.tgt_embedding(tgt_ids)
+        x = self.dropout(self.positions(x))
+        x = self.decoder(x, memory, self.source_mask(src_ids), self.source_mask(src_ids))
+        return self.output(x)
+
+
+@transformer.misconception
+class ReadsTheSourceInTheTargetTable(Transformer):
+    """You look the source up in the target's table. Each language has its own."""
+
+    def encode(self, src_ids):
+        require_ids(src_ids, self.src_embedding.table.num_embeddings, self.pad_id, "src_ids")
+        x = self.tgt_embedding(src_ids)
+        x = self.dropout(self.positions(x))
+        return self.encoder(x, self.source_mask(src_ids))
+
+
+@transformer.misconception
+class GivesTheMemoryPositionsAgain(Transformer):
+    """You add positions to the memory. The source's words had theirs before the encoder."""
+
+    def decode(self, tgt_ids, memory, src_ids):
+        require_ids(tgt_ids, self.tgt_embedding.table.num_embeddings, self.pad_id, "tgt_ids")
+        x = self.tgt_embedding(tgt_ids)
+        x = self.dropout(self.positions(x))
+        x = self.decoder(x, self.positions(memory), self.target_mask(tgt_ids), self.source_mask(src_ids))
+        return self.output(x)
+
+
+@transformer.misconception
+class SkipsTheDecoder(Transformer):
+    """The decoder is never used: the targets go through the encoder.
+
+    So they never hear of the source.
+    """
+
+    def decode(self, tgt_ids, memory, src_ids):
+        require_ids(tgt_ids, self.tgt_embedding.table.num_embeddings, self.pad_id, "tgt_ids")
+        x = self.tgt_embedding(tgt_ids)
+        x = self.dropout(self.positions(x))
+        x = self.encoder(x, self.target_mask(tgt_ids))
+        return self.output(x)
+
+
+@transformer.misconception
+class DropsOutInEvaluationToo(Transformer):
+    """Dropout is active in evaluation as well. The module self.dropout knows by itself whether the model is training;
+    F.dropout has to be told.
+    """
+
+    def encode(self, src_ids):
+        require_ids(src_ids, self.src_embedding.table.num_embeddings, self.pad_id, "src_ids")
+        x = self.src_embedding(src_ids)
+        x = F.dropout(self.positions(x), self.dropout.p)
+        return self.encoder(x, self.source_mask(src_ids))
+
+    def decode(self, tgt_ids, memory, src_ids):
+        require_ids(tgt_ids, self.tgt_embedding.table.num_embeddings, self.pad_id, "tgt_ids")
+        x = self.tgt_embedding(tgt_ids)
+        x = F.dropout(self.positions(x), self.dropout.p)
+        x = self.decoder(x, memory, self.target_mask(tgt_ids), self.source_mask(src_ids))
+        return self.output(x)
+
+
+@transformer.misconception
+class ForgetsTheQueryAxisOfTheSource(Transformer):
+    """Your source mask has no axis for the queries: it is (batch, source). It is (batch, 1, source), so that every
+    query gets the same.
+
+    Torch takes its rows for queries, not for sentences.
+    """
+
+    def source_mask(self, src_ids):
+        real = src_ids != self.pad_id
+        return real
+
+
+@transformer.misconception
+class ForgetsTheQueryAxisOfTheTarget(Transformer):
+    """You join (batch, target) and (target, target). The padding needs an axis for the queries in between: (batch, 1,
+    target).
+
+    Otherwise a sentence of the batch is taken for a query.
+    """
+
+    def target_mask(self, tgt_ids):
+        real = tgt_ids != self.pad_id
+        past = causal_mask(tgt_ids.shape[1]).to(tgt_ids.device)
+        return real & past
 
 
 @transformer.alternative

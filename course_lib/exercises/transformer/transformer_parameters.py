@@ -77,7 +77,7 @@ def count_of(subject, case, **changes):
 def expect_count(got, want, what):
     if got != want:
         off = f"{abs(got - want):,} too {'many' if got > want else 'few'}"
-        raise Failure(f"{what} should count {want:,} numbers, but you count {got:,}: {off}.")
+        raise Failure(f"{what} {want:,} numbers, but you count {got:,}: {off}.")
 
 
 NOTHING = {"encoder_layers": 0, "decoder_layers": 0, "extra_norms": 0}
@@ -86,33 +86,40 @@ NOTHING = {"encoder_layers": 0, "decoder_layers": 0, "extra_norms": 0}
 @transformer_parameters.property("the tables: table_rows vectors of d_model numbers", points=1)
 def count_tables(subject, case):
     want = case["table_rows"] * case["d_model"]
-    expect_count(count_of(subject, case, **NOTHING), want, "Tables without any layer or norm")
+    expect_count(
+        count_of(subject, case, **NOTHING),
+        want,
+        "Asked without any layer or norm (0, 0, 0 at the end), the tables alone have",
+    )
 
 
 @transformer_parameters.property("an encoder layer: attention, feed-forward network, two norms", points=1)
 def count_encoder(subject, case):
     empty = count_of(subject, case, **NOTHING)
     got = count_of(subject, case, **{**NOTHING, "encoder_layers": 1}) - empty
-    expect_count(got, reference.transformer_parameters(0, case["d_model"], case["d_ff"], 1, 0), "One encoder layer")
+    want = reference.transformer_parameters(0, case["d_model"], case["d_ff"], 1, 0)
+    expect_count(got, want, "Asked without layers and then with one encoder layer: that layer has")
 
 
 @transformer_parameters.property("a decoder layer: a second attention and a third norm", points=1)
 def count_decoder(subject, case):
     empty = count_of(subject, case, **NOTHING)
     got = count_of(subject, case, **{**NOTHING, "decoder_layers": 1}) - empty
-    expect_count(got, reference.transformer_parameters(0, case["d_model"], case["d_ff"], 0, 1), "One decoder layer")
+    want = reference.transformer_parameters(0, case["d_model"], case["d_ff"], 0, 1)
+    expect_count(got, want, "Asked without layers and then with one decoder layer: that layer has")
 
 
 @transformer_parameters.property("norms outside of the layers: a gain and a bias each", points=1)
 def count_norms(subject, case):
     empty = count_of(subject, case, **NOTHING)
     got = count_of(subject, case, **{**NOTHING, "extra_norms": 3}) - empty
-    expect_count(got, 3 * 2 * case["d_model"], "Three norms outside of the layers")
+    want = 3 * 2 * case["d_model"]
+    expect_count(got, want, "Asked without norms and then with three outside of the layers: these have")
 
 
 @transformer_parameters.property("all together, with every layer counted", points=1)
 def count_everything(subject, case):
-    expect_count(count_of(subject, case), reference.transformer_parameters(**case), "The whole model")
+    expect_count(count_of(subject, case), reference.transformer_parameters(**case), "The whole model has")
 
 
 @transformer_parameters.misconception
@@ -390,6 +397,54 @@ def forgets_the_networks_first_bias(table_rows, d_model, d_ff, encoder_layers, d
     tables = table_rows * d_model
     attention = 4 * (d_model * d_model + d_model)
     feed_forward = (d_model * d_ff) + (d_ff * d_model + d_model)
+    norm = 2 * d_model
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    return tables + encoder_layers * encoder_layer + decoder_layers * decoder_layer + extra_norms * norm
+
+
+@transformer_parameters.misconception
+def forgets_the_bias_of_the_extra_norms(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
+    """The norms outside of the layers learn a gain and a bias, as those inside do. You count one vector for each."""
+    tables = table_rows * d_model
+    attention = 4 * (d_model * d_model + d_model)
+    feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
+    norm = 2 * d_model
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    return tables + encoder_layers * encoder_layer + decoder_layers * decoder_layer + extra_norms * d_model
+
+
+@transformer_parameters.misconception
+def counts_one_number_an_extra_norm(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
+    """You count one number for each norm outside of the layers. It has two vectors, a gain and a bias."""
+    tables = table_rows * d_model
+    attention = 4 * (d_model * d_model + d_model)
+    feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
+    norm = 2 * d_model
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    return tables + encoder_layers * encoder_layer + decoder_layers * decoder_layer + extra_norms
+
+
+@transformer_parameters.misconception
+def always_counts_two_extra_norms(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
+    """You count two norms outside of the layers whatever `extra_norms` says."""
+    tables = table_rows * d_model
+    attention = 4 * (d_model * d_model + d_model)
+    feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
+    norm = 2 * d_model
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    return tables + encoder_layers * encoder_layer + decoder_layers * decoder_layer + 2 * norm
+
+
+@transformer_parameters.misconception
+def counts_rows_for_numbers(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
+    """You count the rows of the tables. Each row is a vector of d_model numbers."""
+    tables = table_rows
+    attention = 4 * (d_model * d_model + d_model)
+    feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
     norm = 2 * d_model
     encoder_layer = attention + feed_forward + 2 * norm
     decoder_layer = 2 * attention + feed_forward + 3 * norm
