@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from course_lib.checking.bench import Opaque, plain
-from course_lib.checking.diagnosis import answers
+from course_lib.checking.properties import Examination
 from course_lib.checking.difference import Difference, describe_shape_mismatch
 from course_lib.checking.exercise import Property
 from course_lib.checking.expect import Failure, as_shape, expect_equal, expect_mask

@@ -100,6 +100,29 @@ class Bench:
                 raise NotPossible(f"The gradient of the result cannot be computed: {reason}.") from None
         return Answer(torch.zeros_like(copies[wrt]) if slope is None else slope.detach(), changed)
 
+    def gradients(self, args: Sequence[Any]) -> Answer:
+        """What flows back from a fixed mixture of the result: into each input, and (in two numbers) the parameters.
+
+        Two numbers, because the same parameters can be packed in many ways: neither depends on the packing.
+        """
+        copies = [copy_of(argument) for argument in args]
+        inputs = [copy.requires_grad_() for copy in copies if isinstance(copy, Tensor) and copy.is_floating_point()]
+        parameters = [p for p in self.obj.parameters() if p.requires_grad] if isinstance(self.obj, nn.Module) else []
+        result, _ = run(self.obj, copies, copy=False)
+        parts = [part for part in (result if isinstance(result, tuple | list) else [result]) if flows(part)]
+        if not parts or not inputs + parameters:
+            return Answer("nothing flows")
+        weights = [torch.cos(torch.arange(p.numel(), dtype=p.dtype)).reshape(p.shape) for p in parts]
+        mixture = sum(((part * weight).sum() for part, weight in zip(parts, weights)), torch.zeros(()))
+        try:
+            slopes = torch.autograd.grad(mixture, [*inputs, *parameters], allow_unused=True)
+        except RuntimeError:
+            return Answer("not possible")
+        found = [torch.zeros(()) if slope is None else slope.detach().clone() for slope in slopes]
+        rest = [slope.double() for slope in found[len(inputs) :]]
+        total, size = (sum(float(f(slope)) for slope in rest) for f in (torch.sum, lambda t: (t * t).sum()))
+        return Answer((*found[: len(inputs)], total, size))
+
     def effect(self, setting: Any, args: Sequence[Any]) -> Answer:
         live = setting.make()
         result, changed = run(self.obj, (*live, *args))
@@ -160,6 +183,10 @@ class Bench:
             if p.requires_grad
         }
         return Answer(gradients, changed)
+
+
+def flows(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point() and value.requires_grad
 
 
 class OperatorWatch(TorchFunctionMode):

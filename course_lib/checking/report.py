@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .diagnosis import Diagnosis
 from .difference import Difference
 
 Outcome = Literal["not attempted", "raised", "wrong", "right"]
@@ -17,6 +16,14 @@ MARKS = {True: "✓", False: "✗", None: "–"}
 # Blue and orange rather than green and red, and a mark beside each: nobody has to tell two colours apart.
 COLOURS = {True: "#0072B2", False: "#D55E00", None: "#888888"}
 WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The mistake behind a wrong answer: its id, and the sentence for the student."""
+
+    id: str
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,7 @@ class Report:
     checks: tuple[CheckResult, ...]
     diagnosis: Diagnosis | None = None
     num_hints: int = 0
+    advice: str = ""  # on an error: what often leads to it
 
     @property
     def points(self) -> float:
@@ -73,7 +81,7 @@ class Report:
     def explanation(self, check: CheckResult) -> list[str]:
         """What to say about a failed check: the named mistake first, then what was seen, then where to get help."""
         texts = [self.diagnosis.sentence] if self.diagnosis else []
-        texts.append(check.message)
+        texts += [check.message, self.advice]
         if self.num_hints and self.outcome != "right":
             texts.append(f'Stuck? hint("{self.name}") gives the first of {self.num_hints} hints.')
         return [text for text in texts if text]

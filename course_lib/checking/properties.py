@@ -1,0 +1,143 @@
+"""Runs an exercise's properties on a subject, and keeps what the subject answered."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .bench import NotAttempted, StudentError
+from .exercise import Case, Exercise
+from .expect import Failure
+from .report import CheckResult, Outcome
+from .subject import Event, Subject
+
+SMALL = 12  # tensors with at most so many entries are shown whole
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Tensors as small as ours are no faster on several threads, and on a busy machine many times slower."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """A check makes many objects, and in a process that has imported torch each search for garbage takes a while."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class Examination:
+    """The properties of an exercise on a subject, in their order, up to the first that fails."""
+
+    def __init__(self, exercise: Exercise, subject: Subject, cases: Sequence[Case]):
+        self.exercise = exercise
+        self.subject = subject
+        self.cases = cases
+        self.outcome: Outcome = "right"
+        self.results: list[CheckResult] = []
+        self.changed_inputs: set[str] = set()
+        self.traces: dict[tuple[int, int, bool], list[Event]] = {}
+
+    def run(self) -> Examination:
+        for position, prop in enumerate(self.exercise.properties):
+            if self.outcome == "right":
+                result, self.outcome = self.run_property(position)
+            else:
+                result = CheckResult(prop.name, None, "not reached", 0.0, prop.points)
+            self.results.append(result)
+        return self
+
+    def passes(self) -> bool:
+        """Whether every property holds; nothing more is asked than is needed to know."""
+        return all(self.run_property(i)[1] == "right" for i in range(len(self.exercise.properties)))
+
+    def run_property(self, position: int) -> tuple[CheckResult, Outcome]:
+        """One property on all cases. The last one also answers for what the object did to its inputs under any."""
+        prop = self.exercise.properties[position]
+        is_last = position == len(self.exercise.properties) - 1
+        for number, case in enumerate(self.cases):
+            asked = self.subject.fresh()
+            where = f"On the input {describe_case(case)}: " if case else ""
+            try:
+                prop.holds(asked, case)
+                self.changed_inputs |= asked.changed_inputs
+                if is_last and self.changed_inputs:
+                    raise Failure(
+                        "Your code changed one of its inputs in place; the caller still needs it. Work on a new "
+                        "tensor: use x * 2 instead of x.mul_(2), masked_fill instead of masked_fill_."
+                    )
+            except NotAttempted:
+                message = "Nothing is written here yet: replace `raise NotImplementedError()` by your code."
+                return CheckResult(prop.name, False, message, 0.0, prop.points), "not attempted"
+            except StudentError as error:
+                message = where + describe_error(self.exercise, error)
+                return CheckResult(prop.name, False, message, 0.0, prop.points), "raised"
+            except Failure as failure:
+                message = where + failure.message
+                return CheckResult(prop.name, False, message, 0.0, prop.points, failure.difference), "wrong"
+            except Exception as error:  # a result so strange that the property itself stumbled over it
+                message = f"{where}the result could not be examined ({type(error).__name__}: {error})."
+                return CheckResult(prop.name, False, message, 0.0, prop.points), "wrong"
+            finally:
+                self.traces[position, number, False] = asked.trace
+        return CheckResult(prop.name, True, "", prop.points, prop.points), "right"
+
+    def trace(self, position: int, number: int, is_thorough: bool = False) -> list[Event]:
+        """Everything the subject answers while one property is checked on one case."""
+        key = (position, number, is_thorough)
+        if key not in self.traces:
+            asked = self.subject.fresh(is_thorough)
+            # A property counts on those before it, which need not hold here: the answers so far count.
+            with contextlib.suppress(Exception):
+                self.exercise.properties[position].holds(asked, self.cases[number])
+            self.traces[key] = asked.trace
+        return self.traces[key]
+
+
+def describe_error(exercise: Exercise, error: StudentError) -> str:
+    if error.line:
+        return f"your code raised {error} — in line {error.line_number}:  {error.line}"
+    if error.kind == "TypeError":
+        return f"calling {exercise.call} did not work. {error.message}"
+    return f"your code raised {error}"
+
+
+def describe_case(case: Case) -> str:
+    """The inputs of a case in one line."""
+    return ", ".join(f"{name} = {describe_value(value)}" for name, value in case.items())
+
+
+def describe_value(value: Any) -> str:
+    if isinstance(value, Tensor):
+        if value.numel() <= SMALL:
+            return str(round_numbers(value.tolist()))
+        return f"a tensor of shape {tuple(value.shape)}"
+    if isinstance(value, dict):
+        if len(value) > SMALL:
+            return f"a dict with {len(value)} entries"
+        return "(" + describe_case(value) + ")"
+    if isinstance(value, list | tuple) and any(isinstance(item, Tensor | list | tuple) for item in value):
+        return "[" + ", ".join(describe_value(item) for item in value) + "]"
+    return repr(value)
+
+
+def round_numbers(value: Any) -> Any:
+    if isinstance(value, list):
+        return [round_numbers(item) for item in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
