@@ -75,7 +75,7 @@ def another_axis(node: ast.Call, place: Place) -> Iterator[Change]:
     for constant in axes_in(node):
         for axis in AXES:
             if axis != constant.value:
-                words = f"the {name} runs over" if name in REDUCTIONS else f"{name} works on"
+                words = f"`{name}` runs over" if name in REDUCTIONS else f"`{name}` works on"
                 yield Change("axis", constant, ast.Constant(axis), f"{words} axis {axis} {place.where}")
 
 
@@ -415,12 +415,17 @@ def choice_ignored(node: ast.IfExp, place: Place) -> Iterator[Change]:
 def steps_exchanged(node: ast.FunctionDef, place: Place) -> Iterator[Change]:
     for i in range(len(node.body) - 2):
         first, second = node.body[i : i + 2]
-        if isinstance(first, ast.Assign) and isinstance(second, ast.Assign):
+        if isinstance(first, ast.Assign) and isinstance(second, ast.Assign) and depends_on(second, first):
             body = [*node.body[:i], second, first, *node.body[i + 2 :]]
             names = [f"`{ast.unparse(step.targets[0]).removeprefix('self.')}`" for step in (first, second)]
             swapped = copy.copy(node)
             swapped.body = body
             yield Change("moved", node, swapped, f"the steps that compute {names[0]} and {names[1]} change places")
+
+
+def depends_on(later: ast.Assign, earlier: ast.Assign) -> bool:
+    made = {node.id for target in earlier.targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    return any(isinstance(node, ast.Name) and node.id in made - {"self"} for node in ast.walk(later))
 
 
 # --- building blocks ------------------------------------------------------------------------------------------------

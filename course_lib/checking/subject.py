@@ -166,15 +166,21 @@ def same_answer(first: Any, second: Any) -> bool:
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         if is_mask(first) and is_mask(second):
             return same_mask(first, second)
-        both_floats = first.is_floating_point() and second.is_floating_point()
-        return is_close(first, second) and (first.dtype == second.dtype or not both_floats)
+        some_floats = first.is_floating_point() or second.is_floating_point()
+        return is_close(first, second) and (first.dtype == second.dtype or not some_floats)
     if isinstance(first, tuple | list) and isinstance(second, tuple | list):
         return len(first) == len(second) and all(map(same_answer, first, second))
     if isinstance(first, dict) and isinstance(second, dict):
         return first.keys() == second.keys() and all(same_answer(first[key], second[key]) for key in first)
     if isinstance(first, int | float) and isinstance(second, int | float):
-        return abs(first - second) <= 1e-5 + 1e-4 * abs(second)
+        return (
+            first == second or abs(first - second) <= 1e-5 + 1e-4 * abs(second) or (first != first and second != second)
+        )
     return type(first) is type(second) and bool(first == second)
+
+
+def both_nan(first: float, second: float) -> bool:
+    return first != first and second != second
 
 
 def is_mask(tensor: Tensor) -> bool:
