@@ -118,8 +118,8 @@ def telling_variants(
 
 def without_variants(exercise: Exercise, cases: Sequence[Case]) -> Entry:
     """An entry for cases that no file knows, with the misconceptions alone: to ask every variant takes too long."""
-    known = shipped(exercise.name)
-    prop = known.prop if known else 0
+    known = stored(exercise.name)
+    prop = known.prop if known and known.prop < len(exercise.properties) else 0
     questions = questions_of(exercise, prop, cases)
     reference = [known_answers(exercise.reference, question).trace for question in questions]
     rows = [
@@ -131,13 +131,17 @@ def without_variants(exercise: Exercise, cases: Sequence[Case]) -> Entry:
 
 
 @functools.cache
-def shipped(name: str) -> Entry | None:
-    """The entry of an exercise in the file, if it is there."""
-    stored = stored_entries()
-    if name not in stored["digests"]:
+def shipped(exercise_name: str) -> Entry | None:
+    """The entry of an exercise in the file; None if the exercise has changed since."""
+    return None if exercise_name in out_of_date([exercise_name]) else stored(exercise_name)
+
+
+def stored(name: str) -> Entry | None:
+    """The entry in the file, up to date or not."""
+    found = stored_entries()
+    if name not in found["digests"]:
         return None
-    about = stored["about"][name]
-    arrays = stored["arrays"]
+    about, arrays = found["about"][name], found["arrays"]
     return Entry(about["property"], arrays[f"{name}.reference"], tuple(about["ids"]), arrays[f"{name}.signatures"])
 
 
@@ -164,12 +168,13 @@ def digest_of(exercise: Exercise) -> str:
     return digest.hexdigest()[:16]
 
 
-def out_of_date() -> list[str]:
-    """The exercises whose entries have to be made anew."""
+def out_of_date(names: Iterable[str] | None = None) -> list[str]:
+    """Those of the exercises (of all, if none are named) whose entries have to be made anew."""
     from course_lib.exercises import all_exercises
 
     digests = stored_entries()["digests"]
-    return [name for name, exercise in all_exercises().items() if digests.get(name) != digest_of(exercise)]
+    exercises = all_exercises()
+    return [name for name in names or exercises if digests.get(name) != digest_of(exercises[name])]
 
 
 def entry_for(name: str) -> Entry:
@@ -183,7 +188,7 @@ def update(names: Sequence[str]) -> None:
     """Make these entries anew and keep the others."""
     from course_lib.exercises import all_exercises
 
-    kept = {name: shipped(name) for name in all_exercises() if name not in names}
+    kept = {name: stored(name) for name in all_exercises() if name not in names}
     made: dict[str, Entry] = {}
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         for name, entry in zip(names, pool.map(entry_for, names)):
