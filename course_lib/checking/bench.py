@@ -29,6 +29,9 @@ COURSE_FOLDER = str(Path(__file__).parent.parent)
 LIBRARY_FOLDERS = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
+PRINTED_AT_MOST = 600  # characters of one call
+
+
 @dataclass(frozen=True)
 class Opaque:
     """Stands for a value that is not plain data: only the name of its type is known."""
@@ -241,11 +244,35 @@ def quiet_and_seeded() -> Iterator[None]:
         warnings.catch_warnings(),
         torch.random.fork_rng(devices=[]),
         contextlib.redirect_stderr(io.StringIO()),
-        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stdout(Shortened()) as printed,
     ):
         warnings.simplefilter("ignore")
         torch.default_generator.manual_seed(0)  # torch.manual_seed would cost more than the call it seeds
-        yield
+        try:
+            yield
+        finally:
+            if printed.getvalue():
+                HEARD.append(printed.getvalue())
+
+
+HEARD: list[str] = []  # what the student's code has printed since `listening` began
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[list[str]]:
+    """Collects what the student's code prints inside, a text for each call."""
+    HEARD.clear()
+    yield HEARD
+
+
+class Shortened(io.StringIO):
+    """Keeps the beginning of what is written: an endless print costs no memory."""
+
+    def write(self, text: str) -> int:
+        room = PRINTED_AT_MOST - self.tell()
+        if room > 0:
+            super().write(text[:room])
+        return len(text)
 
 
 @contextlib.contextmanager

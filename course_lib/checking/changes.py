@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,6 +99,10 @@ def length_of_another_axis(node: ast.Subscript, place: Place) -> Iterator[Change
             if node.slice.value != axis:
                 words = f"the length of axis {axis} of `{ast.unparse(node.value.value)}` is taken {place.where}"
                 yield Change("size", node.slice, ast.Constant(axis), words)
+        for name, axis in itertools.product(place.names, (-1, -2)):
+            other = ast.Subscript(ast.Attribute(ast.Name(name, ast.Load()), "shape", ast.Load()), ast.Constant(axis))
+            words = f"the length of axis {axis} of `{name}` is taken {place.where}"
+            yield Change("size", node, other, words)
 
 
 @rule(ast.Tuple)

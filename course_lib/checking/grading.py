@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 from .bench import Bench
 from .diagnosis import Advice, Diagnosis, diagnose
 from .exercise import Case, Exercise
+from .patience import TimeIsUp, at_most
 from .properties import Examination, no_garbage_collection, one_thread
 from .report import CheckResult, Outcome, Report
 from .subject import Subject
 
+MOST_PRINTED = 3  # inputs for which is shown what the student's code printed
 
-def grade(exercise: Exercise, subject: Subject, cases: Sequence[Case] | None = None) -> Report:
-    """The report on a subject: the properties in their order, up to the first that fails."""
+
+def grade(
+    exercise: Exercise, subject: Subject, cases: Sequence[Case] | None = None, seconds: float | None = None
+) -> Report:
+    """The report on a subject: the properties in their order, up to the first that fails.
+
+    seconds: how long the student's code may take for one property on one input; None for no limit.
+    """
     with one_thread(), no_garbage_collection():
-        return graded(exercise, subject, exercise.cases if cases is None else cases)
+        return graded(exercise, subject, exercise.cases if cases is None else cases, seconds)
 
 
-def graded(exercise: Exercise, subject: Subject, cases: Sequence[Case]) -> Report:
+def graded(exercise: Exercise, subject: Subject, cases: Sequence[Case], seconds: float | None) -> Report:
     """The report on these cases."""
-    examination = Examination(exercise, subject, cases).run()
-    finding = diagnose(examination) if examination.outcome in ("wrong", "raised") else None
+    examination = Examination(exercise, subject, cases, seconds).run()
+    finding = None
+    if examination.outcome in ("wrong", "raised"):
+        with contextlib.suppress(TimeIsUp), at_most(seconds):
+            finding = diagnose(examination)
     return Report(
         exercise.name,
         examination.outcome,
@@ -30,6 +42,8 @@ def graded(exercise: Exercise, subject: Subject, cases: Sequence[Case]) -> Repor
         finding if isinstance(finding, Diagnosis) else None,
         num_hints=len(exercise.hints),
         advice=finding.sentence if isinstance(finding, Advice) else "",
+        printed=tuple(examination.printed[:MOST_PRINTED]),
+        is_attempt=examination.outcome == "right" or not examination.ignores_its_input(),
     )
 
 

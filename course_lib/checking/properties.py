@@ -10,11 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .bench import NotAttempted, StudentError
+from .bench import NotAttempted, StudentError, listening
+from .difference import Difference
+from .errors import in_plain_words
 from .exercise import Case, Exercise
 from .expect import Failure
+from .ours import known_answers
+from .patience import TimeIsUp, at_most
 from .report import CheckResult, Outcome
-from .subject import Event, Subject
+from .signature import parts_of
+from .subject import Event, Subject, same_answer
 
 SMALL = 12  # tensors with at most so many entries are shown whole
 
@@ -45,10 +50,12 @@ def no_garbage_collection() -> Iterator[None]:
 class Examination:
     """The properties of an exercise on a subject, in their order, up to the first that fails."""
 
-    def __init__(self, exercise: Exercise, subject: Subject, cases: Sequence[Case]):
+    def __init__(self, exercise: Exercise, subject: Subject, cases: Sequence[Case], seconds: float | None = None):
         self.exercise = exercise
         self.subject = subject
         self.cases = cases
+        self.seconds = seconds  # that one property may take on one case
+        self.printed: list[tuple[str, str]] = []  # the case, and what the student's code printed there
         self.outcome: Outcome = "right"
         self.results: list[CheckResult] = []
         self.changed_inputs: set[str] = set()
@@ -74,8 +81,10 @@ class Examination:
         for number, case in enumerate(self.cases):
             asked = self.subject.fresh()
             where = f"On the input {describe_case(case)}: " if case else ""
+            heard: list[str] = []
             try:
-                prop.holds(asked, case)
+                with at_most(self.seconds), listening() as heard:
+                    prop.holds(asked, case)
                 self.changed_inputs |= asked.changed_inputs
                 if is_last and self.changed_inputs:
                     raise Failure(
@@ -88,15 +97,38 @@ class Examination:
             except StudentError as error:
                 message = where + describe_error(self.exercise, error)
                 return CheckResult(prop.name, False, message, 0.0, prop.points), "raised"
+            except (TimeIsUp, KeyboardInterrupt) as end:
+                if self.seconds is None:  # nobody waits at a desk: an interrupt is for the whole program
+                    raise
+                why = f"was still running after {self.seconds:g} s" if isinstance(end, TimeIsUp) else "was interrupted"
+                message = f"{where}your code {why}. Is there a loop that does not end?"
+                return CheckResult(prop.name, False, message, 0.0, prop.points), "stopped"
             except Failure as failure:
                 message = where + failure.message
-                return CheckResult(prop.name, False, message, 0.0, prop.points, failure.difference), "wrong"
+                difference = failure.difference or self.difference(position, number, asked.trace)
+                return CheckResult(prop.name, False, message, 0.0, prop.points, difference), "wrong"
             except Exception as error:  # a result so strange that the property itself stumbled over it
                 message = f"{where}the result could not be examined ({type(error).__name__}: {error})."
                 return CheckResult(prop.name, False, message, 0.0, prop.points), "wrong"
             finally:
                 self.traces[position, number, False] = asked.trace
+                if heard and where not in dict(self.printed):
+                    self.printed.append((where, heard[0]))
         return CheckResult(prop.name, True, "", prop.points, prop.points), "right"
+
+    def difference(self, position: int, number: int, trace: Sequence[Event]) -> Difference | None:
+        """What can be drawn where a property failed without a picture: the last answer beside the reference's."""
+        if not trace or trace[-1].question != "call":
+            return None
+        question = (self.exercise.properties[position], self.cases[number])
+        right = known_answers(self.exercise.reference, question).trace[len(trace) - 1 : len(trace)]
+        pairs = zip(parts_of(trace[-1:]), parts_of(right))
+        return next((Difference(got, want) for got, want in pairs if can_be_drawn(got, want)), None)
+
+    def ignores_its_input(self) -> bool:
+        """Whether it gave one and the same answer, whatever it was asked: that is no attempt yet."""
+        calls = [event.answer for trace in self.traces.values() for event in trace if event.question == "call"]
+        return len(calls) > 1 and all(same_answer(calls[0], other) for other in calls[1:])
 
     def trace(self, position: int, number: int, is_thorough: bool = False) -> list[Event]:
         """Everything the subject answers while one property is checked on one case."""
@@ -110,9 +142,20 @@ class Examination:
         return self.traces[key]
 
 
+def can_be_drawn(got: Any, want: Any) -> bool:
+    return (
+        isinstance(got, Tensor)
+        and isinstance(want, Tensor)
+        and got.shape == want.shape
+        and got.dim() >= 2
+        and bool(Difference(got, want).where().any())
+    )
+
+
 def describe_error(exercise: Exercise, error: StudentError) -> str:
     if error.line:
-        return f"your code raised {error} — in line {error.line_number}:  {error.line}"
+        explanation = in_plain_words(error.message)
+        return f"your code raised {error} — in line {error.line_number}:  {error.line}  {explanation}".rstrip()
     if error.kind == "TypeError":
         return f"calling {exercise.call} did not work. {error.message}"
     return f"your code raised {error}"
