@@ -33,11 +33,12 @@ class Findings:
     elsewhere: list[tuple[Variant, str]] = field(default_factory=list)
 
 
-def findings(exercise: Exercise) -> Findings:
-    """Grade every variant of an exercise."""
+def findings(exercise: Exercise, most: int | None = None) -> Findings:
+    """Grade every variant of an exercise; at most so many, taken evenly from all of them."""
     found = Findings()
     touched = {mistake.__name__: lines_changed(exercise.reference, mistake) for mistake in exercise.misconceptions}
-    for variant in distinct_variants(exercise.reference):
+    variants = list(distinct_variants(exercise.reference))
+    for variant in variants[:: 1 if most is None else -(-len(variants) // most)]:
         found.variants += 1
         report = grade(exercise, Subject(variant.program))
         if report.passed:
@@ -60,6 +61,16 @@ def both_cut_the_gradient(exercise: Exercise, variant: Variant, names: list[str]
     """Wherever the gradient is cut off, what is said about it is the same."""
     mistakes = [mistake for mistake in exercise.misconceptions if mistake.__name__ in names]
     return variant.kind == "detached" and all("detach" in str(text_of(m, exercise.reference)) for m in mistakes)
+
+
+def edit_of(variant: Variant) -> str:
+    """What a variant changes, in one line: the statements as they were → as they are."""
+    before, after = text_of(variant.reference, variant.reference), variant.source.splitlines()
+    pieces = []
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag != "equal":
+            pieces.append(" ⏎ ".join(map(str.strip, before[i1:i2])) + " → " + " ⏎ ".join(map(str.strip, after[j1:j2])))
+    return " … ".join(pieces)
 
 
 def distinct_variants(reference: Program) -> Iterator[Variant]:
