@@ -41,8 +41,8 @@ def run() -> list[Row]:
     for name, variants, named, described, equivalent, holes, elsewhere in [*lines, total(lines)]:
         rejected = variants - equivalent - len(holes)
         measured = (
-            f"{variants} variants, {equivalent} equivalent, {rejected} rejected ({named} named, {described} described), "
-            f"{len(holes)} accepted, {len(elsewhere)} named elsewhere"
+            f"{variants} variants, {equivalent} equivalent, {rejected} rejected ({named} named, {described} described),"
+            f" {len(holes)} accepted, {len(elsewhere)} named elsewhere"
         )
         rows.append(Row(name, measured, "0 accepted, 0 elsewhere", not holes and not elsewhere))
     for name, *_, holes, elsewhere in lines:

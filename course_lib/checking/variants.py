@@ -19,6 +19,8 @@ from .changes import Change, Place, axes_in, changes_of
 from .merge import Simplifier, definition_of
 
 Program = Callable[..., Any]
+# Python has one object for each of these, in all trees: there must be no number on it.
+SHARED = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ def changeable(reference: Program) -> tuple[ast.stmt, list[Change]]:
     """A reference's syntax tree, its nodes numbered, and all changes that can be made to it."""
     tree = simplified(reference)
     for number, node in enumerate(ast.walk(tree)):
-        node.number = number  # type: ignore[attr-defined]
+        if not isinstance(node, SHARED):
+            node.number = number  # type: ignore[attr-defined]
     return tree, list(all_changes(tree))
 
 
@@ -107,7 +110,8 @@ def lines_of(tree: ast.stmt) -> dict[int, int]:
     """For the number of each node: the line of the innermost statement that it belongs to."""
     lines: dict[int, int] = {}
     for statement in (node for node in ast.walk(tree) if isinstance(node, ast.stmt)):  # outer ones come first
-        lines.update((node.number, statement.lineno) for node in ast.walk(statement) if hasattr(node, "number"))
+        numbers = (node.number for node in ast.walk(statement) if not isinstance(node, SHARED))  # type: ignore[attr-defined]
+        lines.update((number, statement.lineno) for number in numbers)
     return lines
 
 
