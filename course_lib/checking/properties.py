@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -95,7 +96,7 @@ class Examination:
                 message = "Nothing is written here yet: replace `raise NotImplementedError()` by your code."
                 return CheckResult(prop.name, False, message, 0.0, prop.points), "not attempted"
             except StudentError as error:
-                message = where + describe_error(self.exercise, error)
+                message = self.input_asked(asked, case) + describe_error(self.exercise, error)
                 return CheckResult(prop.name, False, message, 0.0, prop.points), "raised"
             except (TimeIsUp, KeyboardInterrupt) as end:
                 if self.seconds is None:  # nobody waits at a desk: an interrupt is for the whole program
@@ -115,6 +116,16 @@ class Examination:
                 if heard and where not in dict(self.printed):
                     self.printed.append((where, heard[0]))
         return CheckResult(prop.name, True, "", prop.points, prop.points), "right"
+
+    def input_asked(self, asked: Subject, case: Case) -> str:
+        """The input of the last call: the case's, unless a property has asked something else."""
+        names = list(inspect.signature(self.exercise.reference).parameters)
+        values = asked.last_arguments
+        is_other = len(values) == len(names) and any(
+            a is not b and not same_answer(a, b) for a, b in zip(values, case.values())
+        )
+        asked_about = dict(zip(names, values)) if is_other and not self.exercise.is_class else case
+        return f"On the input {describe_case(asked_about)}: " if asked_about else ""
 
     def difference(self, position: int, number: int, trace: Sequence[Event]) -> Difference | None:
         """What can be drawn where a property failed without a picture: the last answer beside the reference's."""

@@ -41,9 +41,11 @@ class Subject:
         self.bench = obj if isinstance(obj, Bench) else Bench(obj)
         self.trace: list[Event] = [] if trace is None else trace
         self.changed_inputs: set[str] = set() if changed_inputs is None else changed_inputs
+        self.last_arguments: tuple[Any, ...] = ()  # of the last call
 
     def __call__(self, *args: Any) -> Any:
         """The result of calling the object with copies of `args`, as plain data."""
+        self.last_arguments = args
         answer = self._note("call", self._ask("call", args))
         if self.is_thorough:
             self._note("gradients", self._ask("gradients", args))
