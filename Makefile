@@ -38,8 +38,9 @@ lint: $(TEST)  ## check style and types
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 
-build: $(LAB)  ## make notebooks/ from solutions/ (CHECK=1: only say whether they are up to date)
+build: $(LAB)  ## make notebooks/ from solutions/, and the index of mistakes (CHECK=1: only say whether they are up to date)
 	@$(PY) -m autograder.build $(if $(CHECK),--check)
+	@$(PY) -m course_lib.checking $(if $(CHECK),--check)
 
 grade: $(LAB)  ## release the assignments, grade a sample class of 24, write feedback and report
 	@$(PY) -m autograder sample

@@ -18,7 +18,7 @@ import torch
 
 from benchmarks.tables import Row, machine, markdown
 
-ALWAYS = ["checks", "reversal", "translator", "speed", "cache"]
+ALWAYS = ["checks", "mutation", "reversal", "translator", "speed", "cache"]
 OF_THE_GRADER = ["grading", "thousand"]
 NAMES = [*ALWAYS, *OF_THE_GRADER]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import inspect
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -16,6 +17,7 @@ from .checking.report import Report
 from .checking.subject import Subject
 
 NOT_GIVEN = object()
+SECONDS = 10.0  # of computing, on one input
 
 
 @dataclass(frozen=True)
@@ -79,30 +81,45 @@ class ExerciseList(tuple[ExerciseInfo, ...]):
         return self.table()._repr_html_()
 
 
-def check(exercise: Any, obj: Any = NOT_GIVEN, *, practice: bool = False) -> Report:
-    """Check an answer: `check(causal_mask)`, or `check("causal_mask", anything)`.
+def check(exercise: Any, obj: Any = NOT_GIVEN, *, practice: bool = False, seconds: float | None = SECONDS) -> Report:
+    """Check an answer: `check(causal_mask)`, `check("causal_mask")`, or `check("causal_mask", anything)`.
 
     With `practice=True` the report is shown and nothing is recorded: no attempt, no progress.
+    Code that computes for longer than `seconds` on one input is stopped; None lets it run.
 
     The report has `.name`, `.points`, `.max_points`, `.passed`, `.outcome` ("not attempted", "raised", "wrong" or
     "right"), `.checks` and `.misconception`. As the last line of a graded cell it gives nbgrader the exact score.
     """
-    if obj is NOT_GIVEN:
+    if obj is NOT_GIVEN and isinstance(exercise, str):
+        obj = defined_in_the_notebook(find(exercise).name)
+    elif obj is NOT_GIVEN:
         if not hasattr(exercise, "__name__"):
             raise TypeError('Say which exercise this is: check("causal_mask", answer).')
         exercise, obj = exercise.__name__, exercise
     found = find(exercise)
-    report = refusal(found, obj) or grade(found, Subject(obj))
+    limit = None if record.is_graded_run() else seconds  # nbgrader has its own
+    report = refusal(found, obj) or grade(found, Subject(obj), seconds=limit)
+    report = replace(report, hints_given=record.entry(found.name)["hints"])
     if not practice:
         record.note_report(report)
     return report
 
 
+def defined_in_the_notebook(name: str) -> Any:
+    """The object of this name in the notebook, or in the program that was started."""
+    namespace = vars(sys.modules["__main__"])  # also a notebook's: its kernel is the program
+    if name not in namespace:
+        raise NameError(f"There is no {name} in this notebook yet. Run the cell that defines it first.")
+    return namespace[name]
+
+
 def hint(name: str) -> Note:
     """The next hint for an exercise, from a nudge to nearly the code. After the last one they start again."""
     found = find(name)
-    number = record.note_hint(found.name) % len(found.hints)
-    return Note(f"Hint {number + 1} of {len(found.hints)}: {found.hints[number]}")
+    given = record.note_hint(found.name)
+    number = given % len(found.hints)
+    again = "You have seen all of them; from the start again. " if given and number == 0 else ""
+    return Note(f"{again}Hint {number + 1} of {len(found.hints)}: {found.hints[number]}")
 
 
 def solution(name: str) -> Note:
@@ -125,7 +142,7 @@ def exercises() -> ExerciseList:
 
 def progress() -> Table:
     """What is done in this course so far, from the file beside the notebooks."""
-    marks = {"right": "✓ done", "wrong": "◐ begun", "raised": "◐ begun", "not attempted": "○"}
+    marks = {"right": "✓ done", "wrong": "◐ begun", "raised": "◐ begun", "stopped": "◐ begun", "not attempted": "○"}
     rows = []
     total = 0.0
     for found in registry().values():

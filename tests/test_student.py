@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 
 import pytest
 import torch
@@ -53,7 +55,7 @@ def test_wrong_calls_say_what_to_do(call, error, words):
 def test_hints_come_one_after_the_other_and_start_again():
     texts = [hint("causal_mask").text for _ in range(5)]
     assert texts[0].startswith("Hint 1 of 4") and texts[3].startswith("Hint 4 of 4")
-    assert texts[4] == texts[0]
+    assert texts[4].endswith(texts[0])
 
 
 def test_solution_asks_for_one_real_attempt():
@@ -103,3 +105,79 @@ def test_nothing_is_written_while_nbgrader_runs(empty_folder, monkeypatch):
 def test_a_folder_that_cannot_be_written_is_no_reason_to_stop(monkeypatch):
     monkeypatch.setenv("COURSE_PROGRESS", "no/such/folder/progress.json")
     assert check(causal_mask).passed
+
+
+# --- at the desk ----------------------------------------------------------------------------------------------------
+
+
+def test_what_an_answer_prints_is_shown_once_for_each_input():
+    def talks(n):
+        print(f"n is {n}")
+        return torch.ones(n, n).triu()
+
+    text = str(check("causal_mask", talks))
+    assert text.count("n is 4") == 1 and "your code printed" in text
+    assert "n is 4" in check("causal_mask", talks).as_html()
+
+
+def test_an_endless_print_is_shortened():
+    def chatters(n):
+        for _ in range(10**5):
+            print("again and again")
+        return torch.ones(n, n).tril()
+
+    report = check("causal_mask", chatters)
+    assert report.passed and len(str(report)) < 4000
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_endless_code_is_stopped_with_a_sentence(wait):
+    def endless(n):
+        while True:
+            time.sleep(1000 if wait else 0)
+
+    report = check("causal_mask", endless, seconds=0.2)
+    assert report.outcome == "stopped" and report.points == 0
+    assert "On the input n = 4: your code was still running after 0.2 s" in " ".join(str(report).split())
+
+
+def test_an_interrupt_says_what_was_running():
+    def interrupted(n):
+        raise KeyboardInterrupt
+
+    assert "your code was interrupted" in " ".join(str(check("causal_mask", interrupted)).split())
+
+
+def test_no_alarm_is_left_behind():
+    for _ in range(20):
+        check("causal_mask", lambda n: torch.ones(n, n).tril(), seconds=0.05)
+    time.sleep(0.2)
+
+
+def test_a_name_alone_checks_what_the_notebook_defines(monkeypatch):
+    main = sys.modules["__main__"]
+    monkeypatch.setattr(main, "causal_mask", lambda n: torch.ones(n, n).tril(), raising=False)
+    assert check("causal_mask").passed
+    monkeypatch.delattr(main, "causal_mask")
+    with pytest.raises(NameError, match="no causal_mask in this notebook yet"):
+        check("causal_mask")
+
+
+def test_hints_say_when_they_start_over_and_a_check_offers_the_next():
+    wrong = torch.ones
+    assert "gives hint 1 of" in str(check("causal_mask", lambda n: wrong(n, n)))
+    texts = [str(hint("causal_mask")) for _ in range(5)]
+    assert "gives hint 2 of" in str(check("causal_mask", lambda n: wrong(n, n)))
+    assert texts[4].startswith("You have seen all of them; from the start again. Hint 1 of")
+
+
+def test_a_constant_is_no_attempt():
+    check("causal_mask", lambda n: 0)
+    assert "Try it once yourself first" in str(solution("causal_mask"))
+    check("causal_mask", lambda n: torch.ones(n, n))
+    assert "def causal_mask" in str(solution("causal_mask"))
+
+
+def test_a_failing_mask_shows_the_picture_with_the_first_difference_marked():
+    page = check("causal_mask", lambda n: torch.ones(n, n).triu()).as_html()
+    assert "expected" in page and "yours" in page and page.count("2px solid") == 3

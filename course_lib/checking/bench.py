@@ -29,6 +29,9 @@ COURSE_FOLDER = str(Path(__file__).parent.parent)
 LIBRARY_FOLDERS = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
+PRINTED_AT_MOST = 600  # characters of one call
+
+
 @dataclass(frozen=True)
 class Opaque:
     """Stands for a value that is not plain data: only the name of its type is known."""
@@ -100,6 +103,29 @@ class Bench:
                 raise NotPossible(f"The gradient of the result cannot be computed: {reason}.") from None
         return Answer(torch.zeros_like(copies[wrt]) if slope is None else slope.detach(), changed)
 
+    def gradients(self, args: Sequence[Any]) -> Answer:
+        """What flows back from a fixed mixture of the result: into each input, and (in two numbers) the parameters.
+
+        Two numbers, because the same parameters can be packed in many ways: neither depends on the packing.
+        """
+        copies = [copy_of(argument) for argument in args]
+        inputs = [copy.requires_grad_() for copy in copies if isinstance(copy, Tensor) and copy.is_floating_point()]
+        parameters = [p for p in self.obj.parameters() if p.requires_grad] if isinstance(self.obj, nn.Module) else []
+        result, _ = run(self.obj, copies, copy=False)
+        parts = [part for part in (result if isinstance(result, tuple | list) else [result]) if flows(part)]
+        if not parts or not inputs + parameters:
+            return Answer("nothing flows")
+        weights = [torch.cos(torch.arange(p.numel(), dtype=p.dtype)).reshape(p.shape) for p in parts]
+        mixture = sum(((part * weight).sum() for part, weight in zip(parts, weights)), torch.zeros(()))
+        try:
+            slopes = torch.autograd.grad(mixture, [*inputs, *parameters], allow_unused=True)
+        except RuntimeError:
+            return Answer("not possible")
+        found = [torch.zeros(()) if slope is None else slope.detach().clone() for slope in slopes]
+        rest = [slope.double() for slope in found[len(inputs) :]]
+        total, size = (sum(float(f(slope)) for slope in rest) for f in (torch.sum, lambda t: (t * t).sum()))
+        return Answer((*found[: len(inputs)], total, size))
+
     def effect(self, setting: Any, args: Sequence[Any]) -> Answer:
         live = setting.make()
         result, changed = run(self.obj, (*live, *args))
@@ -162,6 +188,10 @@ class Bench:
         return Answer(gradients, changed)
 
 
+def flows(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point() and value.requires_grad
+
+
 class OperatorWatch(TorchFunctionMode):
     """Notes the names of torch's functions and methods that are called."""
 
@@ -214,11 +244,35 @@ def quiet_and_seeded() -> Iterator[None]:
         warnings.catch_warnings(),
         torch.random.fork_rng(devices=[]),
         contextlib.redirect_stderr(io.StringIO()),
-        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stdout(Shortened()) as printed,
     ):
         warnings.simplefilter("ignore")
         torch.default_generator.manual_seed(0)  # torch.manual_seed would cost more than the call it seeds
-        yield
+        try:
+            yield
+        finally:
+            if printed.getvalue():
+                HEARD.append(printed.getvalue())
+
+
+HEARD: list[str] = []  # what the student's code has printed since `listening` began
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[list[str]]:
+    """Collects what the student's code prints inside, a text for each call."""
+    HEARD.clear()
+    yield HEARD
+
+
+class Shortened(io.StringIO):
+    """Keeps the beginning of what is written: an endless print costs no memory."""
+
+    def write(self, text: str) -> int:
+        room = PRINTED_AT_MOST - self.tell()
+        if room > 0:
+            super().write(text[:room])
+        return len(text)
 
 
 @contextlib.contextmanager
@@ -275,6 +329,8 @@ def same_input(old: Any, new: Any) -> bool:
 def plain(value: Any) -> Any:
     """`value` as plain data: tensors, numbers, strings and containers of these; anything else becomes Opaque."""
     if isinstance(value, Tensor):
+        if value.is_nested or value.layout != torch.strided:
+            return Opaque("a nested or sparse tensor")
         return value.detach().clone().as_subclass(Tensor)
     if isinstance(value, np.generic):
         return value.item()

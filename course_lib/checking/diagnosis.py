@@ -1,162 +1,162 @@
-"""Which mistake is it? A wrong answer is compared with every misconception, and then with pairs of them.
+"""Which mistake is it? A wrong answer is compared with misconceptions, with variants, and with pairs of misconceptions.
 
-The comparison is of behaviour: the same questions are put to both, and all answers have to agree.
+The comparison is of behaviour: the same questions are put to both, and all answers have to agree, gradients and
+precision included. A name is given only if it explains a wrong value. An error alone explains nothing: many mistakes
+lead to the same one, so there the misconception is mentioned as a common cause and not as the student's own.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, islice
-from typing import Any
+from itertools import combinations
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from .exercise import Case, Exercise, Property
+from .index import Entry, differs_in_a_value, shipped, without_variants
 from .merge import merged
-from .ours import Program, Question, known_answers
-from .subject import Event, Subject, same_answer
+from .ours import Program, known_answers
+from .properties import Examination
+from .report import Diagnosis
+from .signature import Signature, matching, signature_of
+from .subject import Event, same_answer
+from .variants import Variant, variants_of
 
-Pair = tuple[Program, Program]
-
-# A check should not take longer than half a second. To ask a module takes longer than to ask a function, and where
-# there are more misconceptions, more of the time goes into these.
-MOST_PAIRS = 1000
-LEAST_PAIRS_OF_CLASSES, PROGRAMS_OF_CLASSES = 30, 1400
-ENOUGH_CASES = 2  # to see which pairs are likely
+MOST_PAIRS = 40
 
 
 @dataclass(frozen=True)
-class Diagnosis:
-    """The misconception behind a wrong answer: its id, and the sentence for the student."""
+class Advice:
+    """What often leads to an error such as this one."""
 
-    id: str
     sentence: str
 
 
-def diagnose(exercise: Exercise, subject: Subject, cases: Sequence[Case]) -> Diagnosis | None:
-    """The misconception, or the pair of misconceptions, that answers every question as the subject does."""
-    questions = [(prop, case) for prop in exercise.properties for case in cases]
-    numbers = range(len(questions))
-
-    @functools.cache
-    def seen(number: int) -> list[Event]:
-        return answers(subject, *questions[number])
-
-    def agrees(program: Program) -> bool:
-        return all(known_answers(program, questions[i], seen(i)).are(seen(i)) for i in numbers)
-
-    for mistake in exercise.misconceptions:
-        if agrees(mistake):
-            return Diagnosis(mistake.__name__, sentence_of(mistake))
-    if all(isinstance(event.answer, str) for i in numbers for event in seen(i)):
-        return None  # one error message can have many causes: too little to accuse somebody of two mistakes
-    telling = [(questions[i], seen(i)) for i in numbers[: min(len(cases), ENOUGH_CASES)]]
-    for (first, second), program in merged_pairs(exercise, likely_pairs(exercise, telling)):
-        if agrees(program):
-            return Diagnosis(
-                id=f"{first.__name__} + {second.__name__}",
-                sentence=f"{deed_of(first)} And: {deed_of(second)}",
-            )
-    return None
+def diagnose(examination: Examination) -> Diagnosis | Advice | None:
+    """The mistake that answers every question as the subject does, if there is one and it explains a wrong value."""
+    exercise, cases = examination.exercise, examination.cases
+    if cases is exercise.cases:
+        return Search(examination, shipped(exercise.name) or without_variants(exercise, cases)).finding()
+    visible = Examination(exercise, examination.subject, exercise.cases).run()
+    if visible.outcome != "right":
+        return diagnose(visible)
+    return Search(examination, without_variants(exercise, cases)).finding()
 
 
-def merged_pairs(exercise: Exercise, pairs: Sequence[Pair]) -> Iterator[tuple[Pair, Program]]:
-    """The first pairs that can be merged into one program, each with the program."""
-    programs = ((pair, merged(exercise.reference, *pair)) for pair in pairs)
-    return islice(((pair, program) for pair, program in programs if program is not None), most_pairs(exercise))
+class Search:
+    """The search for the program behind one wrong answer."""
+
+    def __init__(self, examination: Examination, entry: Entry):
+        self.examination = examination
+        self.exercise = examination.exercise
+        self.entry = entry
+        self.seen = self.signature()
+
+    def finding(self) -> Diagnosis | Advice | None:
+        if not self.has_a_wrong_value():
+            return self.advice()
+        for name in self.candidates():
+            found = self.named(name)
+            if found is not None:
+                return found
+        pairs = [pair for pair in self.likely_pairs() if self.agrees(merged(self.exercise.reference, *pair))]
+        return diagnosis_of_pair(*pairs[0]) if len(pairs) == 1 else None
+
+    # --- what was seen ---
+
+    def signature(self) -> Signature:
+        numbers = range(len(self.examination.cases))
+        traces = [self.examination.trace(self.entry.prop, number) for number in numbers]
+        return signature_of(traces, [self.right(self.entry.prop, number) for number in numbers])
+
+    def right(self, prop: int, number: int, is_thorough: bool = False) -> list[Event]:
+        return self.ours(self.exercise.reference, prop, number, is_thorough)
+
+    def ours(self, program: Program, prop: int, number: int, is_thorough: bool = False) -> list[Event]:
+        question = (self.exercise.properties[prop], self.examination.cases[number])
+        return known_answers(program, question, is_thorough=is_thorough).trace
+
+    def questions(self) -> Iterator[tuple[int, int, bool]]:
+        """Property, case, and whether gradients are asked for: first under the property of the signatures."""
+        prop, cases = self.entry.prop, range(len(self.examination.cases))
+        others = [i for i in range(len(self.exercise.properties)) if i != prop]
+        yield from ((prop, number, False) for number in cases)
+        yield from ((other, number, False) for other in others for number in cases)
+        yield from ((prop, number, True) for number in cases)
+
+    def has_a_wrong_value(self) -> bool:
+        """Whether some answer is wrong, rather than an error."""
+        return any(
+            wrong_value(self.examination.trace(*question), self.right(*question)) for question in self.questions()
+        )
+
+    # --- one mistake ---
+
+    def candidates(self) -> list[str]:
+        """The ids of the programs whose signature is the one that was seen."""
+        same = np.atleast_1d(matching(self.seen, self.entry.signatures).all(axis=-1))
+        return [name for name, is_same in zip(self.entry.ids, same) if is_same]
+
+    def program(self, name: str) -> Program | Variant:
+        for mistake in self.exercise.misconceptions:
+            if mistake.__name__ == name:
+                return mistake
+        return variants_of(self.exercise.reference)[int(name.partition("#")[2])]
+
+    def named(self, name: str) -> Diagnosis | None:
+        mistake = self.program(name)
+        program = mistake.program if isinstance(mistake, Variant) else mistake
+        if not self.agrees(program):
+            return None
+        return Diagnosis(name, mistake.sentence if isinstance(mistake, Variant) else sentence_of(mistake))
+
+    def agrees(self, program: Program | None) -> bool:
+        """Whether a program answers every question as was seen."""
+        if program is None:
+            return False
+        for prop, number, is_thorough in self.questions():
+            seen = self.examination.trace(prop, number, is_thorough)
+            question = (self.exercise.properties[prop], self.examination.cases[number])
+            if not known_answers(program, question, seen, is_thorough).are(seen):
+                return False
+        return True
+
+    def advice(self) -> Advice | None:
+        """Where there are nothing but errors: the misconception that leads to the same ones, if it is just one."""
+        causes = [m for m in self.exercise.misconceptions if m.__name__ in self.candidates() and self.agrees(m)]
+        return Advice(f"A common cause of this error: {deed_of(causes[0])}") if len(causes) == 1 else None
+
+    # --- two mistakes ---
+
+    def likely_pairs(self) -> list[tuple[Program, Program]]:
+        """Pairs of misconceptions of which each explains, alone, a wrong value that the other does not."""
+        mistakes = self.exercise.misconceptions
+        rows = self.entry.signatures[: len(mistakes)]
+        wrong = differs_in_a_value(self.seen, self.entry.reference)
+        explains = matching(self.seen, rows) & wrong  # (misconceptions, answers)
+        harmless = matching(self.entry.reference, rows)
+        was_seen = matching(self.seen, rows)
+        found = []
+        for i, j in combinations(np.flatnonzero(explains.any(axis=-1)), 2):
+            each_explains = (explains[i] & ~explains[j]).any() and (explains[j] & ~explains[i]).any()
+            # Where one of them does no harm, both together look like the other one alone.
+            contradicted = (harmless[i] & ~was_seen[j]).any() or (harmless[j] & ~was_seen[i]).any()
+            if each_explains and not contradicted:
+                found.append((mistakes[i], mistakes[j]))
+        return found[:MOST_PAIRS]
 
 
-def most_pairs(exercise: Exercise) -> int:
-    if not exercise.is_class:
-        return MOST_PAIRS
-    return max(LEAST_PAIRS_OF_CLASSES, PROGRAMS_OF_CLASSES // len(exercise.misconceptions))
+def wrong_value(seen: Sequence[Event], right: Sequence[Event]) -> bool:
+    """Whether the first answer that is not the right one is a value."""
+    for got, want in zip(seen, right):
+        if got.question != want.question or not same_answer(got.answer, want.answer):
+            return not got.is_error
+    return False
 
 
-def likely_pairs(exercise: Exercise, telling: Sequence[tuple[Question, list[Event]]]) -> list[Pair]:
-    """Pairs of misconceptions, in the order in which their answers alone speak for both together.
-
-    telling: some questions, and what was seen. Pairs of classes against which an answer speaks are left out.
-    """
-    pairs = list(combinations(exercise.misconceptions, 2))
-    evidence: dict[Pair, list[int]] = {pair: [] for pair in pairs}
-    distance = dict.fromkeys(exercise.misconceptions, 0.0)
-    for question, seen in telling:
-        right = known_answers(exercise.reference, question).trace
-        alone = {}
-        for mistake in {mistake for pair in pairs for mistake in pair}:
-            trace = known_answers(mistake, question, seen).until_they_depart(seen)
-            alone[mistake] = compared(trace, right, seen)
-            distance[mistake] += remoteness(trace, seen)
-        for first, second in pairs:
-            evidence[first, second].append(evidence_for(alone[first], alone[second]))
-        if exercise.is_class:
-            pairs = [pair for pair in pairs if -1 not in evidence[pair]]
-
-    def likelihood(pair: Pair) -> tuple[float, ...]:
-        """First what speaks for the two; where that is equal, how near the answer is to that of one or the other."""
-        counts = evidence[pair]
-        near, far = sorted(distance[mistake] for mistake in pair)
-        return (-1 if -1 in counts else sum(counts)), -near, -far
-
-    return sorted(pairs, key=likelihood, reverse=True)
-
-
-def compared(trace: Sequence[Event], right: Sequence[Event], seen: Sequence[Event]) -> list[tuple[bool, bool]]:
-    """For each single answer: is it right, and is it the one that was seen? Empty if these are other questions."""
-    parts = [parts_of(events[: len(trace)]) for events in (trace, right, seen)]
-    if len(set(map(len, parts))) > 1:
-        return []
-    return [(same_answer(got, wanted), same_answer(got, other)) for got, wanted, other in zip(*parts)]
-
-
-def remoteness(trace: Sequence[Event], seen: Sequence[Event]) -> float:
-    """How far the numbers in a trace are from those that were seen: 0 if they are the same, at most 1.
-
-    Each is measured by its own size: mistakes may make a result a hundred times too large.
-    """
-    parts = zip(parts_of(trace), parts_of(seen[: len(trace)]))
-    gaps = [gap(got, other) for got, other in parts if isinstance(other, Tensor) and other.is_floating_point()]
-    return torch.cat(gaps).mean().item() if gaps else 1.0
-
-
-def gap(got: Any, other: Tensor) -> Tensor:
-    """For each number: |got - other| / (|got| + |other|); 1 if these are no numbers that can be compared."""
-    if not isinstance(got, Tensor) or got.shape != other.shape:
-        return torch.ones(other.numel(), dtype=torch.float64)
-    got, other = got.double().flatten(), other.double().flatten()
-    return ((got - other).abs() / (got.abs() + other.abs() + 1e-12)).nan_to_num(1.0)
-
-
-def evidence_for(first: list[tuple[bool, bool]], second: list[tuple[bool, bool]]) -> int:
-    """Where one of two mistakes does no harm, both together should look like the other one alone. How often do they?
-
-    -1 if they do not once.
-    """
-    count = 0
-    for (one_is_right, one_was_seen), (two_is_right, two_was_seen) in zip(first, second):
-        if (one_is_right and not two_was_seen) or (two_is_right and not one_was_seen):
-            return -1
-        count += one_is_right != two_is_right
-    return count
-
-
-def parts_of(trace: Sequence[Event]) -> list[Any]:
-    """The single answers in a trace: of a pair (output, weights), each one."""
-    return [part for event in trace for part in (event.answer if isinstance(event.answer, tuple) else [event.answer])]
-
-
-def answers(subject: Subject, prop: Property, case: Case) -> list[Event]:
-    """Everything a subject answers while one property is checked on one case."""
-    asked = subject.fresh()
-    # A property counts on those before it, which need not hold here: whatever goes wrong, the answers so far count.
-    with contextlib.suppress(Exception):
-        prop.holds(asked, case)
-    return asked.trace
+def diagnosis_of_pair(first: Program, second: Program) -> Diagnosis:
+    return Diagnosis(f"{first.__name__} + {second.__name__}", f"{deed_of(first)} And: {deed_of(second)}")
 
 
 def sentence_of(mistake: Program) -> str:

@@ -50,8 +50,9 @@ class Difference:
             return ""
         want, got = (m.to(torch.float64) for m in matrices if m is not None)
         grids = [("expected", want), ("yours", got), ("yours − expected", got - want)]
+        first = tuple(int(i) for i in self.where().nonzero()[0])[-2:]
         cells = "".join(
-            f'<td style="padding:4px 14px 4px 0;vertical-align:top;text-align:left">{title}{grid(m)}</td>'
+            f'<td style="padding:4px 14px 4px 0;vertical-align:top;text-align:left">{title}{grid(m, first)}</td>'
             for title, m in grids
         )
         return f'<table style="border:none;background:none"><tr style="background:none">{cells}</tr></table>'
@@ -129,20 +130,26 @@ def number(value: Tensor) -> str:
     return f"{value.item():.5g}"
 
 
-def grid(matrix: Tensor) -> str:
-    """A small matrix as an HTML table: blue below zero, orange above, which colour-blind eyes can tell apart."""
+def grid(matrix: Tensor, marked: tuple[int, ...]) -> str:
+    """A small matrix as an HTML table: blue below zero, orange above, which colour-blind eyes can tell apart.
+
+    The entry at `marked` has a frame.
+    """
     finite = matrix[matrix.isfinite()].abs()
     largest = float(finite.max()) if finite.numel() and finite.max() > 0 else 1.0
-    rows = "".join("<tr>" + "".join(cell(float(v), largest) for v in row) + "</tr>" for row in matrix)
+    rows = "".join(
+        "<tr>" + "".join(cell(float(v), largest, (i, j) == marked) for j, v in enumerate(row)) + "</tr>"
+        for i, row in enumerate(matrix)
+    )
     return f'<table style="border-collapse:collapse;margin-top:3px">{rows}</table>'
 
 
-def cell(value: float, largest: float) -> str:
+def cell(value: float, largest: float, is_marked: bool) -> str:
     strength = min(abs(value) / largest, 1.0) if value == value else 1.0
     colour = "86,180,233" if value < 0 else "230,159,0"
     text = html.escape(f"{value:.3g}")
     style = (
         f"background:rgba({colour},{strength * 0.75:.2f});padding:1px 5px;text-align:right;"
-        "border:1px solid rgba(128,128,128,.35);font-size:11px"
+        f"border:{'2px solid currentColor' if is_marked else '1px solid rgba(128,128,128,.35)'};font-size:11px"
     )
     return f'<td style="{style}">{text}</td>'

@@ -47,26 +47,30 @@ class Answers:
         return len(list(takewhile(lambda pair: same_trace(*([event] for event in pair)), zip(self.trace, seen))))
 
 
-KNOWN: dict[tuple[Program, str, int], tuple[Case, Answers]] = {}
+KNOWN: dict[tuple[Program, str, int, bool], tuple[Case, Answers]] = {}
 
 
-def known_answers(program: Program, question: Question, expected: Sequence[Event] | None = None) -> Answers:
+def known_answers(
+    program: Program, question: Question, expected: Sequence[Event] | None = None, is_thorough: bool = False
+) -> Answers:
     """What a program of ours answers; if it is not what was expected, perhaps not to the end.
 
     It is always the same, so it is asked once.
     """
     prop, case = question
-    key = (program, prop.name, id(case))
+    key = (program, prop.name, id(case), is_thorough)
     known_case, known = KNOWN.get(key, (None, None))
     if known is None or known_case is not case or not (known.is_complete or (expected and known.decide(expected))):
-        known = ask(program, question, expected)
+        known = ask(program, question, expected, is_thorough)
         KNOWN[key] = (case, known)
     return known
 
 
-def ask(program: Program, question: Question, expected: Sequence[Event] | None) -> Answers:
+def ask(
+    program: Program, question: Question, expected: Sequence[Event] | None = None, is_thorough: bool = False
+) -> Answers:
     """The answers of a program to one question, which ends when one of them is not the expected one."""
-    subject = Subject(OwnBench(program))
+    subject = Subject(OwnBench(program)).fresh(is_thorough)
     watch = Watch(subject.trace, expected)
     prop, case = question
     try:

@@ -46,7 +46,7 @@ def note_report(report: Report) -> None:
     """Keep the best result, and count the real attempts."""
     old = entry(report.name)
     best = report if report.points >= old["points"] else None
-    attempts = old["attempts"] + (report.outcome != "not attempted")
+    attempts = old["attempts"] + (report.outcome != "not attempted" and report.is_attempt)
     new = {"points": best.points, "outcome": best.outcome} if best else {}
     write(report.name, {**old, **new, "max_points": report.max_points, "attempts": attempts})
 

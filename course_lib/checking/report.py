@@ -8,15 +8,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .diagnosis import Diagnosis
 from .difference import Difference
 
-Outcome = Literal["not attempted", "raised", "wrong", "right"]
+# "stopped": it ran too long, or somebody interrupted it
+Outcome = Literal["not attempted", "raised", "stopped", "wrong", "right"]
 
 MARKS = {True: "✓", False: "✗", None: "–"}
 # Blue and orange rather than green and red, and a mark beside each: nobody has to tell two colours apart.
 COLOURS = {True: "#0072B2", False: "#D55E00", None: "#888888"}
 WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The mistake behind a wrong answer: its id, and the sentence for the student."""
+
+    id: str
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,10 @@ class Report:
     checks: tuple[CheckResult, ...]
     diagnosis: Diagnosis | None = None
     num_hints: int = 0
+    advice: str = ""  # on an error: what often leads to it
+    printed: tuple[tuple[str, str], ...] = ()  # for some inputs: what the student's code printed
+    hints_given: int = 0
+    is_attempt: bool = True  # more than one and the same answer to everything
 
     @property
     def points(self) -> float:
@@ -66,6 +78,8 @@ class Report:
             lines.append(f"  {MARKS[check.passed]} {check.name}{note}")
             if check.passed is False:
                 lines += [indented(text) for text in self.explanation(check)]
+        for where, text in self.printed:
+            lines += [f"  {self.printed_title(where)}", textwrap.indent(text.rstrip(), " " * 6)]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -73,10 +87,15 @@ class Report:
     def explanation(self, check: CheckResult) -> list[str]:
         """What to say about a failed check: the named mistake first, then what was seen, then where to get help."""
         texts = [self.diagnosis.sentence] if self.diagnosis else []
-        texts.append(check.message)
+        texts += [check.message, self.advice]
         if self.num_hints and self.outcome != "right":
-            texts.append(f'Stuck? hint("{self.name}") gives the first of {self.num_hints} hints.')
+            number = self.hints_given % self.num_hints + 1
+            texts.append(f'Stuck? hint("{self.name}") gives hint {number} of {self.num_hints}.')
         return [text for text in texts if text]
+
+    @staticmethod
+    def printed_title(where: str) -> str:
+        return f"{where}your code printed" if where else "Your code printed"
 
     def as_html(self) -> str:
         head_colour = COLOURS[self.passed]
@@ -85,6 +104,11 @@ class Report:
             f"<code>{html.escape(self.name)}</code>&emsp;{self.points:g} of {self.max_points:g} points</div>"
         )
         rows = "".join(self.row(check) for check in self.checks)
+        rows += "".join(
+            f'<div style="padding-left:12px">{html.escape(self.printed_title(where))}'
+            f'<pre style="margin:0 0 4px 20px">{html.escape(text)}</pre></div>'
+            for where, text in self.printed
+        )
         return f'<div class="course-report" style="line-height:1.5;margin:4px 0">{title}{rows}</div>'
 
     def row(self, check: CheckResult) -> str:

@@ -29,19 +29,27 @@ class Event:
 
     question: str
     answer: Any
+    is_error: bool = False  # the student's code raised, and the answer is the error's text
 
 
 class Subject:
     """The student's object, or the bench on which it lies."""
 
+    is_thorough = False
+
     def __init__(self, obj: Any, trace: list[Event] | None = None, changed_inputs: set[str] | None = None):
         self.bench = obj if isinstance(obj, Bench) else Bench(obj)
         self.trace: list[Event] = [] if trace is None else trace
         self.changed_inputs: set[str] = set() if changed_inputs is None else changed_inputs
+        self.last_arguments: tuple[Any, ...] = ()  # of the last call
 
     def __call__(self, *args: Any) -> Any:
         """The result of calling the object with copies of `args`, as plain data."""
-        return self._note("call", self._ask("call", args))
+        self.last_arguments = args
+        answer = self._note("call", self._ask("call", args))
+        if self.is_thorough:
+            self._note("gradients", self._ask("gradients", args))
+        return answer
 
     def gradient(self, *args: Any, wrt: int, at: tuple[Any, ...] = (), output: int = 0) -> Tensor:
         """d(sum of result[at]) / d(args[wrt]); zeros where nothing flows. A tuple's member `output` is taken."""
@@ -58,11 +66,15 @@ class Subject:
         """An instance of the student's class, made with `args`."""
         bench = self._ask("build", args)
         self._note("build", None)
-        return Built(bench, self.trace, self.changed_inputs)
+        built = Built(bench, self.trace, self.changed_inputs)
+        built.is_thorough = self.is_thorough
+        return built
 
-    def fresh(self) -> Subject:
-        """The same subject with nothing asked yet."""
-        return Subject(self.bench)
+    def fresh(self, is_thorough: bool = False) -> Subject:
+        """The same subject with nothing asked yet. If thorough, every call is also asked for its gradients."""
+        subject = Subject(self.bench)
+        subject.is_thorough = is_thorough
+        return subject
 
     @contextlib.contextmanager
     def unobserved(self) -> Iterator[None]:
@@ -87,7 +99,7 @@ class Subject:
             self._note(question, "not attempted")
             raise
         except StudentError as error:
-            self._note(question, str(error))
+            self.trace.append(Event(question, str(error), is_error=True))
             raise
         except NotPossible as reason:
             self._note(question, "not possible")
@@ -147,18 +159,30 @@ def same_trace(first: Sequence[Event], second: Sequence[Event]) -> bool:
 
 
 def same_answer(first: Any, second: Any) -> bool:
-    """Equality of plain data, up to rounding. A tensor with one number counts as the number."""
+    """Equality of plain data, up to rounding. A tensor with one number counts as the number.
+
+    Floating point numbers of another precision are other answers; what is True or False may come as any dtype.
+    """
     if isinstance(first, Tensor) != isinstance(second, Tensor):
         first, second = ((x.item() if isinstance(x, Tensor) and x.numel() == 1 else x) for x in (first, second))
     if isinstance(first, Tensor) and isinstance(second, Tensor):
-        return same_mask(first, second) if is_mask(first) and is_mask(second) else is_close(first, second)
+        if is_mask(first) and is_mask(second):
+            return same_mask(first, second)
+        some_floats = first.is_floating_point() or second.is_floating_point()
+        return is_close(first, second) and (first.dtype == second.dtype or not some_floats)
     if isinstance(first, tuple | list) and isinstance(second, tuple | list):
         return len(first) == len(second) and all(map(same_answer, first, second))
     if isinstance(first, dict) and isinstance(second, dict):
         return first.keys() == second.keys() and all(same_answer(first[key], second[key]) for key in first)
     if isinstance(first, int | float) and isinstance(second, int | float):
-        return abs(first - second) <= 1e-5 + 1e-4 * abs(second)
+        return (
+            first == second or abs(first - second) <= 1e-5 + 1e-4 * abs(second) or (first != first and second != second)
+        )
     return type(first) is type(second) and bool(first == second)
+
+
+def both_nan(first: float, second: float) -> bool:
+    return first != first and second != second
 
 
 def is_mask(tensor: Tensor) -> bool:

@@ -1,0 +1,60 @@
+"""Mutation: what the checks say about every small change of every reference.
+
+Each variant of a reference is wrong, unless it is the reference in other words: those are listed in
+`equivalent_variants.txt`. An accepted variant that is not listed there is a hole in a check. A variant that is named by
+a misconception about another statement than the changed one got a false name. Both have to be 0.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from benchmarks.tables import Row
+from course_lib.checking.mutation import edit_of, findings
+from course_lib.exercises import all_exercises
+
+LIST = Path(__file__).with_name("equivalent_variants.txt")
+Line = tuple[str, int, int, int, int, list[str], list[str]]
+
+
+def listed(name: str) -> set[str]:
+    """The edits of an exercise's reference that change nothing: `exercise | edit`, one on each line."""
+    lines = (line.split(" | ", 1) for line in LIST.read_text(encoding="utf-8").splitlines() if " | " in line)
+    return {edit for exercise, edit in lines if exercise == name}
+
+
+def line_of(name: str) -> Line:
+    found = findings(all_exercises()[name])
+    known = listed(name)
+    accepted = [edit_of(variant) for variant in found.accepted]
+    elsewhere = [f"{edit_of(variant)}: {mistake}" for variant, mistake in found.elsewhere]
+    holes = [edit for edit in accepted if edit not in known]
+    return name, found.variants, found.named, found.described, len(accepted) - len(holes), holes, elsewhere
+
+
+def run() -> list[Row]:
+    rows = []
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        lines = list(pool.map(line_of, all_exercises()))
+    for name, variants, named, described, equivalent, holes, elsewhere in [*lines, total(lines)]:
+        rejected = variants - equivalent - len(holes)
+        measured = (
+            f"{variants} variants, {equivalent} equivalent, {rejected} rejected ({named} named, {described} described),"
+            f" {len(holes)} accepted, {len(elsewhere)} named elsewhere"
+        )
+        rows.append(Row(name, measured, "0 accepted, 0 elsewhere", not holes and not elsewhere))
+    for name, *_, holes, elsewhere in lines:
+        for text in holes:
+            print(f"accepted: {name} | {text}")
+        for text in elsewhere:
+            print(f"named elsewhere: {name} | {text}")
+    return rows
+
+
+def total(lines: list[Line]) -> Line:
+    variants, named, described, equivalent = (sum(line[i] for line in lines) for i in (1, 2, 3, 4))  # type: ignore[misc]
+    holes = [hole for line in lines for hole in line[5]]
+    elsewhere = [text for line in lines for text in line[6]]
+    return "all exercises", variants, named, described, equivalent, holes, elsewhere

@@ -1,0 +1,197 @@
+"""Runs an exercise's properties on a subject, and keeps what the subject answered."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .bench import NotAttempted, StudentError, listening
+from .difference import Difference
+from .errors import in_plain_words
+from .exercise import Case, Exercise
+from .expect import Failure
+from .ours import known_answers
+from .patience import TimeIsUp, at_most
+from .report import CheckResult, Outcome
+from .signature import parts_of
+from .subject import Event, Subject, same_answer
+
+SMALL = 12  # tensors with at most so many entries are shown whole
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Tensors as small as ours are no faster on several threads, and on a busy machine many times slower."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """A check makes many objects, and in a process that has imported torch each search for garbage takes a while."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class Examination:
+    """The properties of an exercise on a subject, in their order, up to the first that fails."""
+
+    def __init__(self, exercise: Exercise, subject: Subject, cases: Sequence[Case], seconds: float | None = None):
+        self.exercise = exercise
+        self.subject = subject
+        self.cases = cases
+        self.seconds = seconds  # that one property may take on one case
+        self.printed: list[tuple[str, str]] = []  # the case, and what the student's code printed there
+        self.outcome: Outcome = "right"
+        self.results: list[CheckResult] = []
+        self.changed_inputs: set[str] = set()
+        self.traces: dict[tuple[int, int, bool], list[Event]] = {}
+
+    def run(self) -> Examination:
+        for position, prop in enumerate(self.exercise.properties):
+            if self.outcome == "right":
+                result, self.outcome = self.run_property(position)
+            else:
+                result = CheckResult(prop.name, None, "not reached", 0.0, prop.points)
+            self.results.append(result)
+        return self
+
+    def passes(self) -> bool:
+        """Whether every property holds; nothing more is asked than is needed to know."""
+        return all(self.run_property(i)[1] == "right" for i in range(len(self.exercise.properties)))
+
+    def run_property(self, position: int) -> tuple[CheckResult, Outcome]:
+        """One property on all cases. The last one also answers for what the object did to its inputs under any."""
+        prop = self.exercise.properties[position]
+        is_last = position == len(self.exercise.properties) - 1
+        for number, case in enumerate(self.cases):
+            asked = self.subject.fresh()
+            where = f"On the input {describe_case(case)}: " if case else ""
+            heard: list[str] = []
+            try:
+                with at_most(self.seconds), listening() as heard:
+                    prop.holds(asked, case)
+                self.changed_inputs |= asked.changed_inputs
+                if is_last and self.changed_inputs:
+                    raise Failure(
+                        "Your code changed one of its inputs in place; the caller still needs it. Work on a new "
+                        "tensor: use x * 2 instead of x.mul_(2), masked_fill instead of masked_fill_."
+                    )
+            except NotAttempted:
+                message = "Nothing is written here yet: replace `raise NotImplementedError()` by your code."
+                return CheckResult(prop.name, False, message, 0.0, prop.points), "not attempted"
+            except StudentError as error:
+                message = self.input_asked(asked, case) + describe_error(self.exercise, error)
+                return CheckResult(prop.name, False, message, 0.0, prop.points), "raised"
+            except (TimeIsUp, KeyboardInterrupt) as end:
+                if self.seconds is None:  # nobody waits at a desk: an interrupt is for the whole program
+                    raise
+                why = f"was still running after {self.seconds:g} s" if isinstance(end, TimeIsUp) else "was interrupted"
+                message = f"{where}your code {why}. Is there a loop that does not end?"
+                return CheckResult(prop.name, False, message, 0.0, prop.points), "stopped"
+            except Failure as failure:
+                message = where + failure.message
+                difference = failure.difference or self.difference(position, number, asked.trace)
+                return CheckResult(prop.name, False, message, 0.0, prop.points, difference), "wrong"
+            except Exception as error:  # a result so strange that the property itself stumbled over it
+                message = f"{where}the result could not be examined ({type(error).__name__}: {error})."
+                return CheckResult(prop.name, False, message, 0.0, prop.points), "wrong"
+            finally:
+                self.traces[position, number, False] = asked.trace
+                if heard and where not in dict(self.printed):
+                    self.printed.append((where, heard[0]))
+        return CheckResult(prop.name, True, "", prop.points, prop.points), "right"
+
+    def input_asked(self, asked: Subject, case: Case) -> str:
+        """The input of the last call: the case's, unless a property has asked something else."""
+        names = list(inspect.signature(self.exercise.reference).parameters)
+        values = asked.last_arguments
+        is_other = len(values) == len(names) and any(
+            a is not b and not same_answer(a, b) for a, b in zip(values, case.values())
+        )
+        asked_about = dict(zip(names, values)) if is_other and not self.exercise.is_class else case
+        return f"On the input {describe_case(asked_about)}: " if asked_about else ""
+
+    def difference(self, position: int, number: int, trace: Sequence[Event]) -> Difference | None:
+        """What can be drawn where a property failed without a picture: the last answer beside the reference's."""
+        if not trace or trace[-1].question != "call":
+            return None
+        question = (self.exercise.properties[position], self.cases[number])
+        right = known_answers(self.exercise.reference, question).trace[len(trace) - 1 : len(trace)]
+        pairs = zip(parts_of(trace[-1:]), parts_of(right))
+        return next((Difference(got, want) for got, want in pairs if can_be_drawn(got, want)), None)
+
+    def ignores_its_input(self) -> bool:
+        """Whether it gave one and the same answer, whatever it was asked: that is no attempt yet."""
+        calls = [event.answer for trace in self.traces.values() for event in trace if event.question == "call"]
+        return len(calls) > 1 and all(same_answer(calls[0], other) for other in calls[1:])
+
+    def trace(self, position: int, number: int, is_thorough: bool = False) -> list[Event]:
+        """Everything the subject answers while one property is checked on one case."""
+        key = (position, number, is_thorough)
+        if key not in self.traces:
+            asked = self.subject.fresh(is_thorough)
+            # A property counts on those before it, which need not hold here: the answers so far count.
+            with contextlib.suppress(Exception):
+                self.exercise.properties[position].holds(asked, self.cases[number])
+            self.traces[key] = asked.trace
+        return self.traces[key]
+
+
+def can_be_drawn(got: Any, want: Any) -> bool:
+    return (
+        isinstance(got, Tensor)
+        and isinstance(want, Tensor)
+        and got.shape == want.shape
+        and got.dim() >= 2
+        and bool(Difference(got, want).where().any())
+    )
+
+
+def describe_error(exercise: Exercise, error: StudentError) -> str:
+    if error.line:
+        explanation = in_plain_words(error.message)
+        return f"your code raised {error} — in line {error.line_number}:  {error.line}  {explanation}".rstrip()
+    if error.kind == "TypeError":
+        return f"calling {exercise.call} did not work. {error.message}"
+    return f"your code raised {error}"
+
+
+def describe_case(case: Case) -> str:
+    """The inputs of a case in one line."""
+    return ", ".join(f"{name} = {describe_value(value)}" for name, value in case.items())
+
+
+def describe_value(value: Any) -> str:
+    if isinstance(value, Tensor):
+        if value.numel() <= SMALL:
+            return str(round_numbers(value.tolist()))
+        return f"a tensor of shape {tuple(value.shape)}"
+    if isinstance(value, dict):
+        if len(value) > SMALL:
+            return f"a dict with {len(value)} entries"
+        return "(" + describe_case(value) + ")"
+    if isinstance(value, list | tuple) and any(isinstance(item, Tensor | list | tuple) for item in value):
+        return "[" + ", ".join(describe_value(item) for item in value) + "]"
+    return repr(value)
+
+
+def round_numbers(value: Any) -> Any:
+    if isinstance(value, list):
+        return [round_numbers(item) for item in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value

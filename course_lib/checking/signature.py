@@ -1,0 +1,75 @@
+"""*Signatures*: a program's behaviour in a few numbers, so that one wrong answer need not be compared with thousands.
+
+A signature has one number for each single answer that the reference gives to a few questions. Programs that behave
+alike have the same signature, up to rounding; the reverse need not be true, so whatever a signature finds is then
+asked and compared in full.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .subject import Event, is_mask
+
+TOLERANCE = 1e-3
+ERROR = 1000.0  # far from every number that an answer can have
+OTHER_QUESTIONS = math.nan
+
+Signature = np.ndarray  # (answers,) float32
+
+
+def signature_of(traces: Sequence[Sequence[Event]], reference: Sequence[Sequence[Event]]) -> Signature:
+    """The signature of a program: its traces, in the order of the questions, beside those of the reference."""
+    numbers: list[float] = []
+    for trace, right in zip(traces, reference, strict=True):
+        got, want = parts_of(trace), parts_of(right)
+        column = [number_of(part) for part in got[: len(want)]]
+        column += [OTHER_QUESTIONS] * (len(want) - len(column))
+        numbers += column
+    return np.array(numbers, dtype=np.float32)
+
+
+def parts_of(trace: Sequence[Event]) -> list[Any]:
+    """The single answers in a trace: of a pair (output, weights), each one."""
+    return [part for event in trace for part in (event.answer if isinstance(event.answer, tuple) else [event.answer])]
+
+
+def matching(signature: Signature, others: np.ndarray) -> np.ndarray:
+    """Where others (..., answers) say the same: (..., answers), True also where neither was asked."""
+    both_missing = np.isnan(others) & np.isnan(signature)
+    return (np.abs(others - signature) <= TOLERANCE) | both_missing
+
+
+def number_of(answer: Any) -> float:
+    """One number for one answer. Answers that count as the same get the same number, up to rounding."""
+    if isinstance(answer, str):
+        return ERROR + zlib.crc32(answer.encode()) % 10007
+    if isinstance(answer, dict):
+        return sum(number_of(value) * (1 + zlib.crc32(key.encode()) % 13) for key, value in answer.items())
+    if isinstance(answer, list | tuple):
+        return sum(number_of(item) * (1 + 0.1 * position) for position, item in enumerate(answer))
+    if isinstance(answer, Tensor):
+        return number_of_tensor(answer)
+    return math.asinh(float(answer)) if isinstance(answer, int | float) else -1.0
+
+
+def number_of_tensor(tensor: Tensor) -> float:
+    if tensor.numel() == 1:
+        tensor = tensor.reshape(1)
+    elif tensor.numel() == 0 or is_mask(tensor):
+        return float(tensor.double().mean().nan_to_num(3.0))  # the same for every shape that means the same mask
+    values = squashed(tensor)
+    weights = torch.cos(torch.arange(values.numel(), dtype=torch.float64))  # so that the order counts
+    return float((values * weights).mean())
+
+
+def squashed(tensor: Tensor) -> Tensor:
+    """All values, large ones brought near, so that rounding stays rounding; NaN and infinities as numbers."""
+    return torch.asinh(tensor.detach().double().flatten()).nan_to_num(40.0, 50.0, -50.0)

@@ -1,0 +1,158 @@
+"""Which mistake is it: variants, pairs, errors, and the index that finds them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.mutation import listed
+from course_lib.checking.errors import in_plain_words
+from course_lib.checking.grading import grade
+from course_lib.checking.index import make_entry, out_of_date, shipped
+from course_lib.checking.mutation import distinct_variants, edit_of, findings
+from course_lib.checking.signature import matching, number_of
+from course_lib.checking.subject import Subject
+from course_lib.checking.variants import variants_of
+from course_lib.exercises import all_exercises
+
+EXERCISES = all_exercises()
+MOST_VARIANTS = 60  # of one exercise in this test; `python -m benchmarks mutation` takes all
+
+
+def report_on(name, answer):
+    return grade(EXERCISES[name], Subject(answer))
+
+
+# --- variants -------------------------------------------------------------------------------------------------------
+
+
+def test_an_unlisted_slip_is_described():
+    def divided_by_the_number_of_keys(q, k, v):
+        weights = (q @ k.mT / math.sqrt(k.shape[-2])).softmax(-1)
+        return weights @ v, weights
+
+    report = report_on("scaled_dot_product_attention", divided_by_the_number_of_keys)
+    assert report.misconception is not None
+    assert "exactly what comes out if the length of axis -2 of `k` is taken" in report.diagnosis.sentence
+
+
+def test_a_variant_never_shows_the_line_to_write():
+    for exercise in EXERCISES.values():
+        lines = {line.strip() for line in edit_of_reference(exercise.reference)}
+        for variant in variants_of(exercise.reference)[::7]:
+            assert not any(line in variant.sentence for line in lines if len(line) > 12), variant.sentence
+
+
+def edit_of_reference(reference):
+    from course_lib.checking.mutation import text_of
+
+    return text_of(reference, reference)
+
+
+def test_most_variants_can_be_made():
+    for exercise in EXERCISES.values():
+        assert len(list(distinct_variants(exercise.reference))) >= 8, exercise.name
+
+
+# --- proof by mutation ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_variants_are_rejected_and_named_only_at_their_own_place(name):
+    found = findings(EXERCISES[name], MOST_VARIANTS)
+    assert [edit_of(variant) for variant in found.accepted if edit_of(variant) not in listed(name)] == []
+    assert [(edit_of(variant), mistake) for variant, mistake in found.elsewhere] == []
+
+
+# --- a name explains a wrong value ----------------------------------------------------------------------------------
+
+
+def test_an_error_alone_is_not_named():
+    def untransposed(q, k, v):
+        weights = (q @ k / math.sqrt(q.shape[-1])).softmax(-1)
+        return weights @ v, weights
+
+    report = report_on("scaled_dot_product_attention", untransposed)
+    assert report.misconception is None
+    assert report.advice.startswith("A common cause of this error:")
+
+
+def test_the_right_values_of_another_precision_are_another_answer():
+    exercise = EXERCISES["softmax"]
+    mistake = next(m for m in exercise.misconceptions if report_on("softmax", m).misconception == m.__name__)
+    assert report_on("softmax", lambda x, dim: mistake(x, dim).half()).misconception != mistake.__name__
+
+
+def test_gradients_count():
+    exercise = EXERCISES["scaled_dot_product_attention"]
+    mistake = {m.__name__: m for m in exercise.misconceptions}["attention_with_two_softmaxes"]
+
+    def detached(q, k, v):
+        output, weights = mistake(q, k, v)
+        return output.detach(), weights.detach()
+
+    assert report_on("scaled_dot_product_attention", mistake).misconception == "attention_with_two_softmaxes"
+    assert report_on("scaled_dot_product_attention", detached).misconception is None
+
+
+# --- the index ------------------------------------------------------------------------------------------------------
+
+
+def test_the_index_is_up_to_date():
+    assert out_of_date() == [], "run `make build`"
+
+
+@pytest.mark.parametrize("name", ["causal_mask", "softmax", "RMSNorm"])
+def test_the_index_says_what_the_programs_do(name):
+    exercise = EXERCISES[name]
+    made, stored = make_entry(exercise, exercise.cases), shipped(name)
+    assert made.prop == stored.prop and made.ids == stored.ids
+    assert matching(made.reference, stored.reference).all()
+    assert all(matching(one, other).all() for one, other in zip(made.signatures, stored.signatures))
+
+
+def test_answers_that_count_as_the_same_have_one_number():
+    mask = torch.tensor([[True, False, True]])
+    assert number_of(mask) == number_of(mask.float()) == number_of(mask.expand(4, 3))
+    assert number_of(torch.tensor([3.0])) == pytest.approx(number_of(3))
+    x = torch.randn(5, 4)
+    assert number_of(x) == pytest.approx(number_of(x + 1e-6), abs=1e-5)
+    assert abs(number_of(x) - number_of(x.flip(0))) > 1e-3
+    assert np.isfinite(number_of(torch.tensor([[math.nan, math.inf, -math.inf, 1e30]])))
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        (lambda: torch.ones(2, 3) @ torch.ones(4, 5), "here these are 3 and 4"),
+        (lambda: torch.ones(2, 2, 3) @ torch.ones(2, 4, 5), "here these are 3 and 4"),
+        (lambda: torch.ones(2, 3) + torch.ones(2, 4), "along axis 1 one has length 3 and the other 4"),
+        (lambda: torch.ones(6).view(4, 2), "A tensor with 6 numbers cannot take the shape [4, 2]"),
+        (lambda: torch.ones(2, 3).T.view(6), "`reshape` can"),
+        (lambda: torch.ones(2, 2) @ torch.ones(2, 2).double(), "different dtypes"),
+        (lambda: torch.ones(2, 2).softmax(2), "There is no axis 2 here"),
+        (lambda: torch.sqrt(4), "functions in `math`"),
+        (lambda: torch.ones(3)[5], "place 5 does not exist"),
+        (lambda: torch.ones(3, requires_grad=True).numpy(), "torch's own functions"),
+        (lambda: torch.ones(3).sum().backward(), "cut off from the parameters"),
+    ],
+)
+def test_common_errors_are_put_in_plain_words(action, words):
+    with pytest.raises(Exception) as raised:
+        action()
+    assert words in in_plain_words(str(raised.value))
+
+
+def test_a_forgotten_super_is_explained():
+    class Forgetful(torch.nn.Module):
+        def __init__(self, d_model, eps=1e-5):
+            self.gain = torch.nn.Linear(d_model, d_model)
+
+    report = report_on("LayerNorm", Forgetful)
+    assert "super().__init__()" in str(report)
