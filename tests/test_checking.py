@@ -64,7 +64,7 @@ def test_two_mistakes_are_named_as_a_pair():
 
     report = report_on(ATTENTION, two_mistakes)
     assert set(report.misconception.split(" + ")) == {"masks_after_the_softmax", "divides_by_d_k"}
-    assert "sums to 1" in text(report) and "square root" in text(report)
+    assert "after the softmax" in text(report) and "square root" in text(report)
 
 
 def test_unknown_mistake_shows_the_first_difference():

@@ -19,7 +19,7 @@ from .merge import merged
 from .ours import Program, known_answers
 from .properties import Examination
 from .report import Diagnosis
-from .signature import Signature, matching, signature_of
+from .signature import EXACTLY, Signature, matching, signature_of
 from .subject import Event, same_answer
 from .variants import Variant, variants_of
 
@@ -135,7 +135,7 @@ class Search:
         rows = self.entry.signatures[: len(mistakes)]
         wrong = differs_in_a_value(self.seen, self.entry.reference)
         explains = matching(self.seen, rows) & wrong  # (misconceptions, answers)
-        harmless = matching(self.entry.reference, rows)
+        harmless = matching(self.entry.reference, rows, EXACTLY)
         was_seen = matching(self.seen, rows)
         found = []
         for i, j in combinations(np.flatnonzero(explains.any(axis=-1)), 2):

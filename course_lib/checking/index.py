@@ -105,7 +105,7 @@ def telling_variants(
         sources.add(variant.source)
         row = signature_of(traces_of(variant.program, questions), reference)
         if differs_in_a_value(row, own).any():
-            key = np.round(row, 2).tobytes()
+            key = np.round(row, 3).tobytes()
             if key not in seen:
                 seen.add(key)
                 yield variant.id, row

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from .subject import Event, is_mask
 
-TOLERANCE = 1e-3
+TOLERANCE = 5e-4
+EXACTLY = 1e-6  # to be sure that nothing differs
 ERROR = 1000.0  # far from every number that an answer can have
 OTHER_QUESTIONS = math.nan
 
@@ -41,10 +42,10 @@ def parts_of(trace: Sequence[Event]) -> list[Any]:
     return [part for event in trace for part in (event.answer if isinstance(event.answer, tuple) else [event.answer])]
 
 
-def matching(signature: Signature, others: np.ndarray) -> np.ndarray:
+def matching(signature: Signature, others: np.ndarray, tolerance: float = TOLERANCE) -> np.ndarray:
     """Where others (..., answers) say the same: (..., answers), True also where neither was asked."""
     both_missing = np.isnan(others) & np.isnan(signature)
-    return (np.abs(others - signature) <= TOLERANCE) | both_missing
+    return (np.abs(others - signature) <= tolerance) | both_missing
 
 
 def number_of(answer: Any) -> float:
@@ -67,7 +68,7 @@ def number_of_tensor(tensor: Tensor) -> float:
         return float(tensor.double().mean().nan_to_num(3.0))  # the same for every shape that means the same mask
     values = squashed(tensor)
     weights = torch.cos(torch.arange(values.numel(), dtype=torch.float64))  # so that the order counts
-    return float((values * weights).mean())
+    return float((values * weights).sum()) / math.sqrt(values.numel())
 
 
 def squashed(tensor: Tensor) -> Tensor:

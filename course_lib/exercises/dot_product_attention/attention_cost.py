@@ -141,8 +141,8 @@ def counts_entries_of_both(n, d):
 
 @attention_cost.misconception
 def counts_outputs_of_the_sum(n, d):
-    """You count n · d for the weighted sum, or each pair of tokens only once. The sum has n · d entries, each of them
-    takes n multiplications, and all n² pairs count."""
+    """You count n · d for one of the two products, or each pair of tokens only once. All n² pairs count, and each of
+    them takes d multiplications, in the scores and in the sum."""
     projection = n * d * d
     scores = n * n * d
     weighted_sum = n * d
@@ -335,7 +335,7 @@ def counts_three_products_of_attention(n, d):
 
 @attention_cost.misconception
 def counts_the_sum_over_tokens_cubed(n, d):
-    """You count n³ for the weighted sum. It multiplies an (n, n) matrix by an (n, d) matrix."""
+    """You count n³ for one of the two products. Each of them takes d multiplications for each of the n² pairs."""
     projection = n * d * d
     scores = n * n * d
     weighted_sum = n * n * n

@@ -25,6 +25,8 @@ def with_first_feature(tensor, values):
     return torch.cat([torch.as_tensor(values).expand(tensor.shape[:-1])[..., None], tensor[..., 1:]], dim=-1)
 
 
+HALF_HIDDEN = torch.tensor([[1, 1, 0, 1, 0], [0, 1, 0, 0, 1], [1, 0, 0, 0, 0]]).bool()
+
 masked_attention = Exercise(
     masks.masked_attention,
     cases=[
@@ -51,6 +53,14 @@ masked_attention = Exercise(
             "k": with_first_feature(normal(3, 5, 2, seed=13), 35.2),
             "v": normal(3, 5, 6, seed=14),
             "mask": random_mask(3, 4, 5, seed=15) & (torch.arange(12) != 6).view(3, 4, 1),
+        },
+        # In these, one half of the work makes no difference: without scores the scale, without hidden keys the mask.
+        {"q": torch.zeros(3, 4).double(), "k": normal(5, 4, seed=16), "v": normal(5, 2, seed=17), "mask": HALF_HIDDEN},
+        {
+            "q": normal(3, 4, seed=18),
+            "k": normal(5, 4, seed=19),
+            "v": normal(5, 2, seed=20),
+            "mask": torch.ones(3, 5).bool(),
         },
     ],
     minutes=10,

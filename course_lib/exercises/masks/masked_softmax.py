@@ -43,6 +43,7 @@ masked_softmax = Exercise(
                 [[[1, 1, 0, 1], [0, 0, 0, 0], [0, 1, 1, 0]], [[1, 0, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0]]]
             ).bool(),
         },
+        {"scores": normal(2, 4, seed=32), "mask": torch.tensor([[1, 0, 1, 1], [1, 1, 1, 0]]).bool()},  # no row is empty
     ],
     minutes=10,
     difficulty=2,
