@@ -6,12 +6,19 @@
 `settings`   models and optimisers for exercises that train
 `expect`     what a property says when it is not satisfied
 `difference` how two results differ, in words and as a picture
-`grading`    runs the properties and makes the report
-`diagnosis`  finds the misconception behind a wrong answer
+`properties` runs the properties and keeps the answers
+`grading`    makes the report
+`diagnosis`  finds the mistake behind a wrong answer
+`variants`   the reference under one small change; `changes` has the kinds of change and their words
+`signature`  a program's behaviour in a few numbers
+`index`      the signatures of all known mistakes, kept in a file
+`mutation`   what a check says about every variant of its reference
 `ours`       what our own programs answer, asked sparingly
 `twins`      modules that are copied and not built again
 `merge`      makes one program with two mistakes out of two programs with one each
 `report`     what the student sees
+`errors`     common errors in plain words
+`patience`   ends a student's endless code
 `record`     what was tried, kept in one local file
 `devices`    whether a module would work on another device
 `weights`    the ways in which students pack the same parameters
