@@ -419,3 +419,25 @@ def test_two_mistakes_are_both_named(exercise, wrong, mistakes):
     report = check(exercise, wrong)
     assert report.misconception is not None, report
     assert set(report.misconception.split(" + ")) == mistakes
+
+
+# --- what is said is true of the answer -------------------------------------------------------------------
+
+
+def share(exercise, answer):
+    report = check(exercise, answer)
+    return report.points / report.max_points
+
+
+def test_bos_everywhere_earns_little():
+    assert share("shift_right", lambda targets, bos_id: torch.full_like(targets, bos_id)) <= 0.25
+
+
+def test_a_roll_of_the_batch_is_not_taken_for_a_roll_of_the_rows():
+    report = check("shift_right", lambda targets, bos_id: torch.roll(targets, 1, 0))
+    assert report.misconception == "rolls_the_batch"
+
+
+def test_a_constant_loss_is_wrong_and_nothing_breaks():
+    report = check("sequence_loss", lambda logits, targets, pad_id: torch.tensor(1.0))
+    assert report.outcome == "wrong" and report.points / report.max_points <= 0.25
