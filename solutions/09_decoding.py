@@ -168,7 +168,7 @@ def greedy_decode(next_logits, rows: int, bos_id: int, eos_id: int, pad_id: int,
     """Take the best token, again and again, for `rows` sentences at once.
 
     next_logits: a function; given prefixes (rows, time), BOS first, it returns logits (rows, vocab).
-    Stops when every sentence has had its EOS, or when there are max_len tokens.
+    Stops when every sentence has had its EOS, or when there are max_len tokens. Nothing but EOS ends a sentence.
     Returns: (rows, time) token ids with time ≤ max_len, without BOS, with EOS, pad_id in the places behind EOS.
     """
     ### BEGIN SOLUTION
@@ -863,8 +863,8 @@ plt.show()
 # $[\,;\,]$ puts the new rows below the old ones, and the mask adds 0 where looking is allowed and $-\infty$ elsewhere.
 #
 # `split_heads(x, num_heads)` gives `(batch, head, time, d_k)`, and `merge_heads` puts the heads together again. Do not
-# change the old cache in place: a beam search continues one cache in several ways. The four projections are given;
-# `forward` is yours.
+# change the old cache in place: a beam search continues one cache in several ways. The scores may be large. The four
+# projections are given; `forward` is yours.
 #
 # {{exercise CachedAttention}}
 

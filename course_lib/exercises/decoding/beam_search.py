@@ -153,13 +153,31 @@ def beam_most_likely(subject, case):
 @beam.property("among sentences of different lengths the best score wins", points=2)
 def beam_best(subject, case):
     compare_with_the_best(beam_answer(subject, case.values())[0], case)
+    dead_end = {**case, "next_logits": garden_path(case), "beam_size": 2, "max_len": 4, "alpha": 1.0}
+    text = "With another model, whose best sentence falls out of the beam after two words, and max_len = 4: "
+    compare_with_the_best(beam_answer(subject, dead_end.values())[0], dead_end, text)
 
 
-def compare_with_the_best(ids, case):
+def garden_path(case):
+    """A model whose best sentence begins so badly that a beam of two loses it.
+
+    After the first word: EOS 0.52 or the same word 0.46. After the second: the same word 0.6, and then EOS for certain.
+    """
+    vocab, bos_id, eos_id = case["next_logits"].start.shape[-1], case["bos_id"], case["eos_id"]
+    first, second = [token for token in range(vocab) if token not in (bos_id, eos_id)][:2]
+    table = torch.full((2, vocab, vocab), -20.0, dtype=torch.float64)
+    table[0, bos_id, first], table[0, bos_id, second] = math.log(0.6), math.log(0.4)
+    table[0, first, eos_id], table[0, first, first] = math.log(0.52), math.log(0.46)
+    table[0, second, second], table[0, second, eos_id] = math.log(0.6), math.log(0.38)
+    table[1, second, eos_id] = 20.0
+    return NextTokenTable(torch.zeros(1, vocab, dtype=torch.float64), table)
+
+
+def compare_with_the_best(ids, case, text=""):
     want, best = decoding.beam_search(**case)
     if ids == want:
         return
-    text = f"With beam_size = {case['beam_size']} and alpha = {case['alpha']:g} the best is {want}, score {best:.4g}."
+    text += f"With beam_size = {case['beam_size']} and alpha = {case['alpha']:g} the best is {want}, score {best:.4g}."
     if is_sentence(ids, case):
         mine = log_probability(case["next_logits"], case["bos_id"], ids) / len(ids) ** case["alpha"]
         text += f" Yours is {ids}, whose score is {mine:.4g}."
