@@ -389,7 +389,6 @@ def exponentials_of_the_scores_as_they_are(logits, temperature, u):
         return logits.argmax(dim=-1)
     probabilities = (logits / temperature).exp() / (logits / temperature).exp().sum(dim=-1, keepdim=True)
     ends = probabilities.cumsum(dim=-1)
-    ends = ends / ends[:, -1:]
     passed = ends <= u[:, None]
     return passed.sum(dim=-1)
 

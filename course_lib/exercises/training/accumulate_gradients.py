@@ -79,10 +79,10 @@ def rightly_accumulated(case, batches=None, left_over: float | None = None):
 def expect_same_gradients(subject, case, batches, left_over: float | None, what: str) -> None:
     _, seen = accumulated(subject, case, batches, left_over)
     _, wanted = rightly_accumulated(case, batches, left_over)
-    expect_parameters(seen["parameters"], wanted["parameters"], "the model itself, which should stay as it is")
+    expect_parameters(seen["parameters"], wanted["parameters"], "the parameter", "(it should stay as it is)")
     zero = not any(value.any() for value in seen["gradients"].values())
     expect(not zero, "No gradient is left in .grad: it is None or 0 everywhere.")
-    expect_parameters(seen["gradients"], wanted["gradients"], f"the gradient {what}")
+    expect_parameters(seen["gradients"], wanted["gradients"], "the gradient of the parameter", what)
 
 
 @accumulate_gradients.property("it returns a number, and runs each batch by itself, shifted", points=1)
@@ -108,13 +108,13 @@ def accumulation_runs_every_batch(subject, case):
 @accumulate_gradients.property("the same batch three times leaves the gradient of that batch once", points=2)
 def accumulation_is_a_mean(subject, case):
     batches = [case["batches"][0]] * 3
-    expect_same_gradients(subject, case, batches, None, "of three times the same batch (that of one large batch)")
+    expect_same_gradients(subject, case, batches, None, "for three times the same batch")
 
 
 @accumulate_gradients.property("every real target counts the same, whichever batch it is in", points=2)
 def accumulation_weighs_targets(subject, case):
     counts = [int((targets != case["pad_id"]).sum()) for _, targets in case["batches"]]
-    what = f"of batches with {', '.join(map(str, counts))} real targets"
+    what = f"for batches with {', '.join(map(str, counts))} real targets"
     expect_same_gradients(subject, case, None, None, what)
 
 
@@ -131,7 +131,7 @@ def accumulation_returns_the_mean(subject, case):
 
 @accumulate_gradients.property("what stood in .grad before does not count", points=1)
 def accumulation_starts_at_zero(subject, case):
-    expect_same_gradients(subject, case, None, 3.0, "of a model whose .grad was full of 3s before")
+    expect_same_gradients(subject, case, None, 3.0, "in a model whose .grad was full of 3s before")
 
 
 @accumulate_gradients.property(
@@ -611,6 +611,23 @@ def divides_by_the_batches_own_targets(model, batches, bos_id, pad_id):
         loss.backward()
         mean_loss += loss.item()
     return mean_loss
+
+
+@accumulate_gradients.misconception
+def divides_the_returned_loss_again(model, batches, bos_id, pad_id):
+    """You divide the loss that you return by the number of batches. The weighted losses add up to the mean already.
+
+    The gradient is right."""
+    model.zero_grad()
+    total = sum(int((targets != pad_id).sum()) for _, targets in batches)
+    mean_loss = 0.0
+    for source, targets in batches:
+        logits = model(source, training.shift_right(targets, bos_id))
+        share = int((targets != pad_id).sum()) / total
+        loss = training.sequence_loss(logits, targets, pad_id) * share
+        loss.backward()
+        mean_loss += loss.item()
+    return mean_loss / len(batches)
 
 
 @accumulate_gradients.alternative

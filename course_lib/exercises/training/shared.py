@@ -82,6 +82,7 @@ def expect_no_graph(got, seen: dict) -> None:
     )
 
 
-def expect_parameters(got: dict, want: dict, what: str) -> None:
+def expect_parameters(got: dict, want: dict, what: str, when: str) -> None:
+    """Parameters or their gradients, each under its name, are the wanted ones."""
     for name, value in want.items():
-        expect_close(got[name], value, f"{what} (parameter {name!r})")
+        expect_close(got[name], value, f"{what} {name!r} {when}")

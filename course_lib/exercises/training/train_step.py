@@ -82,7 +82,7 @@ def expect_same_step(subject, case, max_norm: float, left_over: float | None, wh
         not untouched,
         "The parameters are what they were before: the optimizer never made a step, or its gradients were 0.",
     )
-    expect_parameters(seen["parameters"], wanted["parameters"], what)
+    expect_parameters(seen["parameters"], wanted["parameters"], "the parameter", what)
 
 
 @train_step.property("it returns the loss of the batch before the step", points=1)
@@ -103,7 +103,10 @@ def step_forces_the_targets(subject, case):
     expect(seen["calls"], "The model was never called.")
     call = seen["calls"][0]
     expect_ids(call["source"], source, "the source ids that the model was called with")
-    expect_ids(call["given"], training.shift_right(targets, bos_id), "what the decoder was given")
+    given = call["given"]
+    if given.dim() == 2:
+        given = given[:, : targets.shape[1]]  # one that is given more and ignores it sees no more, thanks to the mask
+    expect_ids(given, training.shift_right(targets, bos_id), "what the decoder was given")
     expect(call["training"], "The model was in evaluation mode during the step: dropout would be switched off.")
 
 
@@ -552,6 +555,34 @@ def returns_the_graph(model, optimizer, source, targets, bos_id, pad_id, max_nor
     return loss
 
 
+@train_step.misconception
+def clips_by_the_sum(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    """You measure the gradient by the sum of its absolute values. Its length is meant: the root of the sum of all
+    squares."""
+    model.train()
+    optimizer.zero_grad()
+    logits = model(source, training.shift_right(targets, bos_id))
+    loss = training.sequence_loss(logits, targets, pad_id)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm, 1.0)
+    optimizer.step()
+    return loss.item()
+
+
+@train_step.misconception
+def returns_the_sum_of_losses(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    """You return the sum of the losses of all targets. The loss is their mean, the number on which backward is
+    called."""
+    model.train()
+    optimizer.zero_grad()
+    logits = model(source, training.shift_right(targets, bos_id))
+    loss = training.sequence_loss(logits, targets, pad_id)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return loss.item() * int((targets != pad_id).sum())
+
+
 @train_step.alternative
 def with_gradients_by_hand(model, optimizer, source, targets, bos_id, pad_id, max_norm):
     model.train(True)
@@ -597,6 +628,19 @@ def zeroing_just_before_backward(model, optimizer, source, targets, bos_id, pad_
             p.grad.mul_(max_norm / length)
     optimizer.step()
     return loss.detach()
+
+
+@train_step.alternative
+def dropping_the_last_logits(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    model.train()
+    first = torch.full_like(targets[:, :1], bos_id)
+    logits = model(source, torch.cat([first, targets], dim=1))[:, :-1]
+    loss = training.sequence_loss(logits, targets, pad_id)
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return loss.item()
 
 
 @train_step.alternative
