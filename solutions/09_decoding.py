@@ -863,8 +863,8 @@ plt.show()
 # $[\,;\,]$ puts the new rows below the old ones, and the mask adds 0 where looking is allowed and $-\infty$ elsewhere.
 #
 # `split_heads(x, num_heads)` gives `(batch, head, time, d_k)`, and `merge_heads` puts the heads together again. Do not
-# change the old cache in place: a beam search continues one cache in several ways. The scores may be large. The four
-# projections are given; `forward` is yours.
+# change the old cache in place: a beam search continues one cache in several ways. The scores may be large, and
+# gradients flow through all of it; there is no dropout. The four projections are given; `forward` is yours.
 #
 # {{exercise CachedAttention}}
 

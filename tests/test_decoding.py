@@ -571,10 +571,6 @@ def test_a_cache_of_lists_that_grows_in_place():
 # --- what is said is true of the answer -------------------------------------------------------------------
 
 
-def report_on(exercise, answer):
-    return grade(all_exercises()[exercise], Subject(answer))
-
-
 def top_k_thrown_away(logits, k):
     limit = logits.topk(min(k, logits.shape[-1]), dim=-1).values[..., -1:]
     logits.masked_fill(logits < limit, -math.inf)
@@ -668,8 +664,8 @@ class AttentionByHand(CachedAttention):
 
 
 def test_a_cache_without_the_maximum_is_refused():
-    report = report_on("CachedAttention", AttentionByHand)
-    assert not report.passed and report.misconception in ("exponentials_overflow", None)
+    seen = report("CachedAttention", AttentionByHand)
+    assert not seen.passed and seen.misconception in ("exponentials_overflow", None)
 
 
 class CacheOfAnotherLayout(CachedAttention):
@@ -688,15 +684,15 @@ class CacheInADictionary(CachedAttention):
 
 @pytest.mark.parametrize("answer", [CacheOfAnotherLayout, CacheInADictionary])
 def test_the_cache_has_the_layout_of_the_notebook(answer):
-    report = report_on("CachedAttention", answer)
-    assert report.outcome == "wrong" and report.misconception is None
-    assert "(batch, head, seen, d_k)" in next(result.message for result in report.checks if result.passed is False)
+    seen = report("CachedAttention", answer)
+    assert seen.outcome == "wrong" and seen.misconception is None
+    assert "(batch, head, seen, d_k)" in next(result.message for result in seen.checks if result.passed is False)
 
 
 def test_returned_probabilities_are_called_probabilities():
-    report = report_on("top_p_filter", lambda logits, p: logits.softmax(dim=-1))
-    assert report.misconception is None
-    assert "these are probabilities" in next(result.message for result in report.checks if result.passed is False)
+    seen = report("top_p_filter", lambda logits, p: logits.softmax(dim=-1))
+    assert seen.misconception is None
+    assert "these are probabilities" in next(result.message for result in seen.checks if result.passed is False)
 
 
 @pytest.mark.parametrize(
@@ -711,11 +707,27 @@ def test_returned_probabilities_are_called_probabilities():
     ],
 )
 def test_nonsense_earns_at_most_a_quarter(exercise, nonsense):
-    report = report_on(exercise, nonsense)
-    assert report.points <= report.max_points / 4
+    seen = report(exercise, nonsense)
+    assert seen.points <= seen.max_points / 4
 
 
 def test_counts_are_asked_of_the_case_itself():
-    report = report_on("count_scores", lambda n, use_cache: 1)
-    message = next(result.message for result in report.checks if result.passed is False)
+    seen = report("count_scores", lambda n, use_cache: 1)
+    message = next(result.message for result in seen.checks if result.passed is False)
     assert "On the input n = 2, use_cache = True" in message and "for n = 2 with a cache" in message
+
+
+class CacheWithDropout(CachedAttention):
+    def forward(self, x, cache=None):
+        output, cache = super().forward(x, cache)
+        return F.dropout(output, 0.1, self.training), cache
+
+
+class CacheOfDetachedInputs(CachedAttention):
+    def forward(self, x, cache=None):
+        return super().forward(x.data, cache)
+
+
+def test_a_cache_is_asked_in_training_mode_and_for_gradients():
+    assert not report("CachedAttention", CacheWithDropout).passed
+    assert named("CachedAttention", CacheOfDetachedInputs) == "cuts_the_input_off"

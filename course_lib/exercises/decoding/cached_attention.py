@@ -23,6 +23,7 @@ from course_lib.checking.expect import (
     name_of_type,
 )
 from course_lib.checking.inputs import normal
+from course_lib.checking.subject import Subject
 from course_lib.checking.weights import AttentionWeights, load_weights
 from course_lib.exercises.decoding.shared import asked
 from course_lib.multi_head_attention import merge_heads, split_heads
@@ -78,10 +79,21 @@ def right_output(case):
     return whole_sequence(case["d_model"], case["num_heads"], case["x"])[0]
 
 
-@functools.lru_cache(maxsize=32)
-def whole_sequence(d_model, num_heads, x):
+def right_module(d_model, num_heads):
     module = decoding.CachedAttention(d_model, num_heads).double()
     module.load_state_dict(cache_weights(d_model, num_heads).named())
+    return module
+
+
+@functools.lru_cache(maxsize=32)
+def right_slope(d_model, num_heads, x):
+    """The gradient of the last position's output with respect to x."""
+    return Subject(right_module(d_model, num_heads)).gradient(x, wrt=0, at=(0, -1))
+
+
+@functools.lru_cache(maxsize=32)
+def whole_sequence(d_model, num_heads, x):
+    module = right_module(d_model, num_heads)
     with torch.no_grad():
         return module(x)
 
@@ -188,7 +200,7 @@ def cache_size(subject, case):
     expect_keys_and_values(cache, case)
 
 
-@caching.property("a new sequence begins with nothing, and one cache can be continued in two ways", points=1)
+@caching.property("a new sequence begins with nothing, a cache can be continued in two ways, gradients flow", points=1)
 def cache_is_not_shared(subject, case):
     x, first = case["x"], case["sizes"][0]
     built = built_with_cache(subject, case)
@@ -200,6 +212,18 @@ def cache_is_not_shared(subject, case):
     turned = torch.cat([x[:, :first], x[:, first:].flip(1)], dim=1)
     expect_close(again, right_output({**case, "x": turned})[:, first:], "the output for one way to go on")
     expect_close(rest, right_output(case)[:, first:], "the output for another way to go on with the same cache")
+    expect_learns(built, case)
+
+
+def expect_learns(built, case):
+    """The same output in training mode, and a gradient that comes back to x."""
+    x = case["x"]
+    built.train()
+    output, _ = next_piece(built, x)
+    expect_close(output, right_output(case), "the output in training mode (there is no dropout here)")
+    slope = built.gradient(x, wrt=0, at=(0, -1))
+    expect(slope.any(), "No gradient reaches x: somewhere the numbers leave torch's graph.")
+    expect_close(slope, right_slope(case["d_model"], case["num_heads"], x), "the gradient of the last output")
 
 
 @caching.misconception
@@ -1130,6 +1154,28 @@ class merges_heads_without_exchanging_axes(decoding.CachedAttention):
         past = torch.tril(everything, diagonal=seen - new)
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past)
         return self.w_o(heads.reshape(x.shape)), (k, v)
+
+
+@caching.misconception
+class cuts_the_input_off(decoding.CachedAttention):
+    """You cut x out of torch's graph (by detach, data or a new tensor).
+
+    The numbers are right, but no gradient comes back to the layers before."""
+
+    def forward(self, x, cache=None):
+        x = x.detach()
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past)
+        return self.w_o(merge_heads(heads)), (k, v)
 
 
 @caching.alternative

@@ -129,8 +129,8 @@ def greedy_length(subject, case):
     got, want = expect_ids(subject(*case.values())), greedy_want(case)
     expect(
         torch.equal(got.long(), want),
-        f"Only EOS ({case['eos_id']}) ends a sentence. With a model that likes to say PAD ({case['pad_id']}) the "
-        f"result should be {want.tolist()}, but yours is {got.tolist()}.",
+        f"With a model that likes to say PAD ({case['pad_id']}), which ends nothing (EOS is {case['eos_id']}), "
+        f"the result should be {want.tolist()}, but yours is {got.tolist()}.",
     )
 
 
