@@ -691,7 +691,7 @@ def test_the_cache_has_the_layout_of_the_notebook(answer):
 
 def test_returned_probabilities_are_called_probabilities():
     seen = report("top_p_filter", lambda logits, p: logits.softmax(dim=-1))
-    assert seen.misconception is None
+    assert seen.misconception == "is_nothing_but_a_softmax"
     assert "these are probabilities" in next(result.message for result in seen.checks if result.passed is False)
 
 

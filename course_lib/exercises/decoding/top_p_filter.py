@@ -312,6 +312,14 @@ def sums_exponentials(logits, p):
     return torch.empty_like(logits).scatter(dim=-1, index=order, src=falling)
 
 
+@top_p.misconception
+def is_nothing_but_a_softmax(logits, p):
+    """You return the softmax of the logits. Logits are wanted, with the unlikely tokens removed."""
+    falling, order = logits.sort(dim=-1, descending=True)
+    probabilities = falling.softmax(dim=-1)
+    return torch.empty_like(logits).scatter(dim=-1, index=order, src=probabilities)
+
+
 @top_p.alternative
 def row_by_row(logits, p):
     result = torch.full_like(logits, -math.inf)
