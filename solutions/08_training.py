@@ -636,7 +636,7 @@ def train_step(
     model: called as model(source ids, given ids), returns logits (batch, target, vocab).
     source: (batch, source); targets: (batch, target), EOS at the end of each row and padding behind it.
     Gradients longer than max_norm, all parameters together, are shortened to it.
-    Returns: the loss before the step, a number.
+    Returns: the loss before the step, a number, without a graph behind it.
     """
     ### BEGIN SOLUTION
     model.train()
@@ -817,8 +817,9 @@ def accumulate_gradients(model: nn.Module, batches: list[tuple[Tensor, Tensor]],
     """Leave in .grad what one large batch would leave, but with the memory of a small one.
 
     batches: pairs of source (batch, source) and targets (batch, target); widths and numbers of real targets differ.
+    Each batch is run through the model once, by itself, and its memory is free again before the next one is run.
     What stood in .grad before does not count. The parameters themselves are not changed: a step comes later.
-    Returns: the mean loss over all real targets of all batches, a number.
+    Returns: the mean loss over all real targets of all batches, a number, without a graph behind it.
     """
     ### BEGIN SOLUTION
     model.zero_grad()

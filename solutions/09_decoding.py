@@ -168,7 +168,7 @@ def greedy_decode(next_logits, rows: int, bos_id: int, eos_id: int, pad_id: int,
     """Take the best token, again and again, for `rows` sentences at once.
 
     next_logits: a function; given prefixes (rows, time), BOS first, it returns logits (rows, vocab).
-    Stops when every sentence has had its EOS, or when there are max_len tokens.
+    Stops when every sentence has had its EOS, or when there are max_len tokens. Nothing but EOS ends a sentence.
     Returns: (rows, time) token ids with time ≤ max_len, without BOS, with EOS, pad_id in the places behind EOS.
     """
     ### BEGIN SOLUTION
@@ -540,7 +540,8 @@ plt.show()
 def sample(logits: Tensor, temperature: float, u: Tensor) -> Tensor:
     """Draw one token for each row, with the probabilities softmax(logits / temperature).
 
-    logits: (batch, vocab); temperature: 0 or more, 0 means the best token; u: (batch,), numbers in [0, 1).
+    logits: (batch, vocab), 1000 and -inf too; temperature: 0 or more, 0 means the best token; u: (batch,), numbers in
+    [0, 1).
     The token drawn is the first whose running sum of probabilities, in the order of the ids, is greater than u.
     Returns: (batch,) token ids.
     """
@@ -645,7 +646,7 @@ for n in (1, 20, 100):
 def top_k_filter(logits: Tensor, k: int) -> Tensor:
     """Keep the k largest logits of each row; the others become -inf.
 
-    logits: (..., vocab), any number of axes in front; no two logits of a row are equal.
+    logits: (..., vocab), any number of axes in front, of any size; no two logits of a row are equal.
     k: 1 or more. If it is larger than the vocabulary, everything is kept.
     Returns: the same shape.
     """
@@ -700,7 +701,7 @@ plt.show()
 def top_p_filter(logits: Tensor, p: float) -> Tensor:
     """Keep the fewest tokens, most likely first, whose probabilities sum to p or more; the others become -inf.
 
-    logits: (..., vocab), any number of axes in front; p: between 0 and 1.
+    logits: (..., vocab), any number of axes in front, of any size; p: between 0 and 1.
     Returns: the same shape; what is kept has its old logit, at its old place.
     """
     ### BEGIN SOLUTION
@@ -862,8 +863,8 @@ plt.show()
 # $[\,;\,]$ puts the new rows below the old ones, and the mask adds 0 where looking is allowed and $-\infty$ elsewhere.
 #
 # `split_heads(x, num_heads)` gives `(batch, head, time, d_k)`, and `merge_heads` puts the heads together again. Do not
-# change the old cache in place: a beam search continues one cache in several ways. The four projections are given;
-# `forward` is yours.
+# change the old cache in place: a beam search continues one cache in several ways. The scores may be large, and
+# gradients flow through all of it; there is no dropout. The four projections are given; `forward` is yours.
 #
 # {{exercise CachedAttention}}
 

@@ -566,3 +566,168 @@ def test_a_cache_of_lists_that_grows_in_place():
             return self.w_o(merge_heads(y)), cache
 
     assert named("CachedAttention", Answer) == "writes_into_the_old_cache"
+
+
+# --- what is said is true of the answer -------------------------------------------------------------------
+
+
+def top_k_thrown_away(logits, k):
+    limit = logits.topk(min(k, logits.shape[-1]), dim=-1).values[..., -1:]
+    logits.masked_fill(logits < limit, -math.inf)
+    return logits
+
+
+def top_p_thrown_away(logits, p):
+    falling, order = logits.sort(dim=-1, descending=True)
+    probabilities = falling.softmax(dim=-1)
+    falling.masked_fill(probabilities.cumsum(dim=-1) - probabilities >= p, -math.inf)
+    return torch.empty_like(logits).scatter(-1, order, falling)
+
+
+def sample_the_wrong_way_round(logits, temperature, u):
+    if temperature == 0:
+        return logits.argmax(dim=-1)
+    ends = (logits / temperature).softmax(dim=-1).cumsum(dim=-1)
+    return (ends > u[:, None]).sum(dim=-1)
+
+
+def sample_without_the_maximum(logits, temperature, u):
+    if temperature == 0:
+        return logits.argmax(dim=-1)
+    weights = torch.exp(logits / temperature)
+    return (weights.cumsum(dim=-1) / weights.sum(dim=-1, keepdim=True) <= u[:, None]).sum(dim=-1)
+
+
+def scores_as_queries(n, use_cache):
+    return sum(1 if use_cache else t for t in range(1, n + 1))
+
+
+def greedy_that_runs_on(next_logits, rows, bos_id, eos_id, pad_id, max_len):
+    ids = torch.full((rows, max_len + 1), pad_id)
+    ids[:, 0] = bos_id
+    for t in range(max_len):
+        over = (ids[:, 1 : t + 1] == eos_id).any(dim=1)
+        ids[:, t + 1] = next_logits(ids[:, : t + 1]).argmax(dim=-1).masked_fill(over, pad_id)
+    return ids[:, 1:]
+
+
+def greedy_that_stops_at_padding(next_logits, rows, bos_id, eos_id, pad_id, max_len):
+    ids = torch.full((rows, 1), bos_id)
+    for _ in range(max_len):
+        over = (ids[:, -1] == eos_id) | (ids[:, -1] == pad_id)
+        if over.all():
+            break
+        ids = torch.cat([ids, next_logits(ids).argmax(dim=-1).masked_fill(over, pad_id)[:, None]], dim=1)
+    return ids[:, 1:]
+
+
+def beam_that_never_prunes(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
+    alive, finished = [([], 0.0)], []
+    for _ in range(max_len):
+        children = []
+        for ids, total in alive:
+            values, tokens = next_logits(torch.tensor([[bos_id, *ids]])).log_softmax(-1)[0].topk(beam_size)
+            children += [([*ids, t], total + value) for t, value in zip(tokens.tolist(), values.tolist(), strict=True)]
+        alive = [child for child in children if child[0][-1] != eos_id]
+        finished += [child for child in children if child[0][-1] == eos_id]
+    score, ids = max((total / len(ids) ** alpha, ids) for ids, total in finished + alive)
+    return ids, score
+
+
+@pytest.mark.parametrize(
+    ("exercise", "wrong", "mistake"),
+    [
+        ("top_k_filter", top_k_thrown_away, "removes_nothing"),
+        ("top_p_filter", top_p_thrown_away, "removes_nothing"),
+        ("sample", sample_the_wrong_way_round, "counts_what_lies_behind"),
+        ("sample", sample_without_the_maximum, "exponentials_of_the_scores_as_they_are"),
+        ("count_scores", scores_as_queries, "counts_the_queries"),
+        ("greedy_decode", greedy_that_runs_on, "runs_on_to_max_len"),
+        ("greedy_decode", greedy_that_stops_at_padding, "stops_at_padding"),
+        ("beam_search", beam_that_never_prunes, "never_prunes_across_prefixes"),
+    ],
+)
+def test_what_was_done_is_named(exercise, wrong, mistake):
+    assert named(exercise, wrong) == mistake
+
+
+class AttentionByHand(CachedAttention):
+    """Exponentials of the scores as they are."""
+
+    def forward(self, x, cache=None):
+        q, k, v = (split_heads(layer(x), self.num_heads) for layer in (self.w_q, self.w_k, self.w_v))
+        if cache is not None:
+            k, v = torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        weights = scores.exp() * torch.ones(q.shape[2], k.shape[2]).tril(k.shape[2] - q.shape[2])
+        return self.w_o(merge_heads(weights / weights.sum(-1, keepdim=True) @ v)), (k, v)
+
+
+def test_a_cache_without_the_maximum_is_refused():
+    seen = report("CachedAttention", AttentionByHand)
+    assert not seen.passed and seen.misconception in ("exponentials_overflow", None)
+
+
+class CacheOfAnotherLayout(CachedAttention):
+    """Keys and values as (batch, seen, head, d_k)."""
+
+    def forward(self, x, cache=None):
+        output, (k, v) = super().forward(x, None if cache is None else tuple(part.transpose(1, 2) for part in cache))
+        return output, (k.transpose(1, 2), v.transpose(1, 2))
+
+
+class CacheInADictionary(CachedAttention):
+    def forward(self, x, cache=None):
+        output, (k, v) = super().forward(x, None if cache is None else (cache["k"], cache["v"]))
+        return output, {"k": k, "v": v}
+
+
+@pytest.mark.parametrize("answer", [CacheOfAnotherLayout, CacheInADictionary])
+def test_the_cache_has_the_layout_of_the_notebook(answer):
+    seen = report("CachedAttention", answer)
+    assert seen.outcome == "wrong" and seen.misconception is None
+    assert "(batch, head, seen, d_k)" in next(result.message for result in seen.checks if result.passed is False)
+
+
+def test_returned_probabilities_are_called_probabilities():
+    seen = report("top_p_filter", lambda logits, p: logits.softmax(dim=-1))
+    assert seen.misconception == "is_nothing_but_a_softmax"
+    assert "these are probabilities" in next(result.message for result in seen.checks if result.passed is False)
+
+
+@pytest.mark.parametrize(
+    ("exercise", "nonsense"),
+    [
+        ("top_p_filter", lambda logits, p: logits.clone()),
+        ("top_p_filter", lambda logits, p: torch.zeros_like(logits)),
+        ("rnn_influence", lambda n, a, b: torch.full((n,), b)),
+        ("rnn_influence", lambda n, a, b: torch.zeros(n)),
+        ("sample", lambda logits, temperature, u: logits.argmax(dim=-1)),
+        ("bleu", lambda hypotheses, references: 100.0 * (hypotheses == references)),
+    ],
+)
+def test_nonsense_earns_at_most_a_quarter(exercise, nonsense):
+    seen = report(exercise, nonsense)
+    assert seen.points <= seen.max_points / 4
+
+
+def test_counts_are_asked_of_the_case_itself():
+    seen = report("count_scores", lambda n, use_cache: 1)
+    message = next(result.message for result in seen.checks if result.passed is False)
+    assert "On the input n = 2, use_cache = True" in message and "for n = 2 with a cache" in message
+
+
+class CacheWithDropout(CachedAttention):
+    def forward(self, x, cache=None):
+        output, cache = super().forward(x, cache)
+        return F.dropout(output, 0.1, self.training), cache
+
+
+class CacheOfDetachedInputs(CachedAttention):
+    def forward(self, x, cache=None):
+        return super().forward(x.data, cache)
+
+
+def test_a_cache_is_asked_in_training_mode_and_for_gradients():
+    assert not report("CachedAttention", CacheWithDropout).passed
+    assert named("CachedAttention", CacheOfDetachedInputs) == "cuts_the_input_off"

@@ -277,7 +277,7 @@ def step_with_early_clipping(model, optimizer, source, targets, bos_id, pad_id, 
     loss = sequence_loss(model(source, shift_right(targets, bos_id)), targets, pad_id)
     loss.backward()
     optimizer.step()
-    return loss
+    return loss.item()
 
 
 def step_that_zeroes_late(model, optimizer, source, targets, bos_id, pad_id, max_norm):
@@ -419,3 +419,94 @@ def test_two_mistakes_are_both_named(exercise, wrong, mistakes):
     report = check(exercise, wrong)
     assert report.misconception is not None, report
     assert set(report.misconception.split(" + ")) == mistakes
+
+
+# --- what is said is true of the answer -------------------------------------------------------------------
+
+
+def share(exercise, answer):
+    report = check(exercise, answer)
+    return report.points / report.max_points
+
+
+def test_bos_everywhere_earns_little():
+    assert share("shift_right", lambda targets, bos_id: torch.full_like(targets, bos_id)) <= 0.25
+
+
+def test_a_roll_of_the_batch_is_not_taken_for_a_roll_of_the_rows():
+    report = check("shift_right", lambda targets, bos_id: torch.roll(targets, 1, 0))
+    assert report.misconception == "rolls_the_batch"
+
+
+def test_a_constant_loss_is_wrong_and_nothing_breaks():
+    report = check("sequence_loss", lambda logits, targets, pad_id: torch.tensor(1.0))
+    assert report.outcome == "wrong" and report.points / report.max_points <= 0.25
+
+
+def rate_without_minus_signs(step, d_model, warmup):
+    return d_model**-0.5 * min(step**0.5, step * warmup**1.5)
+
+
+def test_a_rate_without_minus_signs_is_named_as_such():
+    assert check("warmup_rate", rate_without_minus_signs).misconception == "loses_both_minus_signs"
+
+
+def test_the_step_itself_is_no_rate():
+    assert share("warmup_rate", lambda step, d_model, warmup: step) <= 0.25
+
+
+def step_on(model, optimizer, source, given, targets, pad_id, max_norm):
+    model.train()
+    optimizer.zero_grad()
+    loss = sequence_loss(model(source, given), targets, pad_id)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return loss
+
+
+def step_with_a_shifted_source(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    return step_on(model, optimizer, shift_right(source, bos_id), targets, targets, pad_id, max_norm).item()
+
+
+def step_with_its_graph(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    return step_on(model, optimizer, source, shift_right(targets, bos_id), targets, pad_id, max_norm)
+
+
+def accumulate_with_graphs(model, batches, bos_id, pad_id):
+    model.zero_grad()
+    total = sum((targets != pad_id).sum() for _, targets in batches)
+    losses = []
+    for source, targets in batches:
+        logits = model(source, shift_right(targets, bos_id))
+        losses.append(F.cross_entropy(logits.mT, targets, ignore_index=pad_id, reduction="sum") / total)
+        losses[-1].backward()
+    return torch.stack(losses).sum()
+
+
+@pytest.mark.parametrize(
+    ("exercise", "wrong", "mistake"),
+    [
+        ("train_step", step_with_a_shifted_source, "shifts_the_source"),
+        ("train_step", step_with_its_graph, "returns_the_graph"),
+        ("accumulate_gradients", accumulate_with_graphs, "keeps_every_graph"),
+    ],
+)
+def test_shifted_sources_and_kept_graphs_are_named(exercise, wrong, mistake):
+    assert check(exercise, wrong).misconception == mistake
+
+
+def test_batches_may_be_run_in_any_order():
+    def backwards(model, batches, bos_id, pad_id):
+        return accumulate_gradients(model, batches[::-1], bos_id, pad_id)
+
+    assert check("accumulate_gradients", backwards).passed
+
+
+def smoothed_after_a_softmax(logits, targets, pad_id, epsilon):
+    probabilities = logits.softmax(-1)
+    return F.cross_entropy(probabilities.mT, targets, ignore_index=pad_id, label_smoothing=epsilon)
+
+
+def test_two_softmaxes_before_smoothing_are_named():
+    assert check("smoothed_loss", smoothed_after_a_softmax).misconception == "smooths_after_two_softmaxes"

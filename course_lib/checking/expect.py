@@ -133,7 +133,7 @@ def as_shape(got: Tensor, shape: tuple[int, ...]) -> Tensor | None:
     without_ones = [size for size in got.shape if size != 1]
     if without_ones == [size for size in shape if size != 1] and got.numel() == torch.Size(shape).numel():
         return got.reshape(shape)
-    if got.dim() == len(shape) + 1 and got.shape[1] == 1:  # an axis for the heads
+    if 2 <= got.dim() == len(shape) + 1 and got.shape[1] == 1:  # an axis for the heads
         got = got.squeeze(1)
     if got.dim() <= len(shape) and all(g in (1, s) for g, s in zip(got.shape[::-1], shape[::-1], strict=False)):
         return got.expand(shape)

@@ -6,6 +6,7 @@ numbers; the subject makes a model and an optimiser of them beside the student's
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ class TinyModel(nn.Module):
         self.output_bias = nn.Parameter(weights["output_bias"].clone())
         self.calls: list[dict[str, Any]] = []
         self.open_graphs = 0  # forward passes that still wait for their backward pass
+        self.graphs: list[weakref.ref[Graph]] = []
 
     def forward(self, src_ids: Tensor, tgt_ids: Tensor) -> Tensor:
         """src_ids: (batch, source); tgt_ids: (batch, target). Returns: logits (batch, target, vocab)."""
@@ -37,11 +39,24 @@ class TinyModel(nn.Module):
         logits = x @ self.output + self.output_bias  # (batch, target, vocab)
         if logits.requires_grad:
             self.open_graphs += 1
-            logits.register_hook(self.close_graph)
+            graph = Graph(self)
+            self.graphs.append(weakref.ref(graph))
+            logits.register_hook(graph)
         return logits
 
-    def close_graph(self, gradient: Tensor) -> None:
-        self.open_graphs -= 1
+    def keeps_a_graph(self) -> bool:
+        """Whether somebody still holds a tensor that was computed from logits with gradients."""
+        return any(graph() is not None for graph in self.graphs)
+
+
+class Graph:
+    """Hangs on the graph of one forward pass: it is called by the backward pass and lives as long as the graph."""
+
+    def __init__(self, model: TinyModel):
+        self.model = model
+
+    def __call__(self, gradient: Tensor) -> None:
+        self.model.open_graphs -= 1
 
 
 class Descent:
@@ -102,7 +117,11 @@ class TinyTraining:
 
     def look_at(self, model: TinyModel, optimizer: Descent | None = None) -> dict[str, Any]:
         """The calls, the parameters, and the gradients where no optimiser has used them."""
-        seen: dict[str, Any] = {"calls": model.calls, "open graphs": model.open_graphs}
+        seen: dict[str, Any] = {
+            "calls": model.calls,
+            "open graphs": model.open_graphs,
+            "graph is kept": model.keeps_a_graph(),
+        }
         seen["parameters"] = {name: p.detach().clone() for name, p in model.named_parameters()}
         if optimizer is not None:
             seen["steps"] = optimizer.steps

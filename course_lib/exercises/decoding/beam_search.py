@@ -153,13 +153,31 @@ def beam_most_likely(subject, case):
 @beam.property("among sentences of different lengths the best score wins", points=2)
 def beam_best(subject, case):
     compare_with_the_best(beam_answer(subject, case.values())[0], case)
+    dead_end = {**case, "next_logits": garden_path(case), "beam_size": 2, "max_len": 4, "alpha": 1.0}
+    text = "With another model, whose best sentence falls out of the beam after two words, and max_len = 4: "
+    compare_with_the_best(beam_answer(subject, dead_end.values())[0], dead_end, text)
 
 
-def compare_with_the_best(ids, case):
+def garden_path(case):
+    """A model whose best sentence begins so badly that a beam of two loses it.
+
+    After the first word: EOS 0.52 or the same word 0.46. After the second: the same word 0.6, and then EOS for certain.
+    """
+    vocab, bos_id, eos_id = case["next_logits"].start.shape[-1], case["bos_id"], case["eos_id"]
+    first, second = [token for token in range(vocab) if token not in (bos_id, eos_id)][:2]
+    table = torch.full((2, vocab, vocab), -20.0, dtype=torch.float64)
+    table[0, bos_id, first], table[0, bos_id, second] = math.log(0.6), math.log(0.4)
+    table[0, first, eos_id], table[0, first, first] = math.log(0.52), math.log(0.46)
+    table[0, second, second], table[0, second, eos_id] = math.log(0.6), math.log(0.38)
+    table[1, second, eos_id] = 20.0
+    return NextTokenTable(torch.zeros(1, vocab, dtype=torch.float64), table)
+
+
+def compare_with_the_best(ids, case, text=""):
     want, best = decoding.beam_search(**case)
     if ids == want:
         return
-    text = f"With beam_size = {case['beam_size']} and alpha = {case['alpha']:g} the best is {want}, score {best:.4g}."
+    text += f"With beam_size = {case['beam_size']} and alpha = {case['alpha']:g} the best is {want}, score {best:.4g}."
     if is_sentence(ids, case):
         mine = log_probability(case["next_logits"], case["bos_id"], ids) / len(ids) ** case["alpha"]
         text += f" Yours is {ids}, whose score is {mine:.4g}."
@@ -168,8 +186,9 @@ def compare_with_the_best(ids, case):
 
 @beam.misconception
 def adds_raw_logits(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """You add up raw logits. Those of two different prefixes cannot be compared: turn them into log-probabilities
-    first."""
+    """You add up raw logits. Turn them into log-probabilities first.
+
+    Logits of two different prefixes cannot be compared."""
     prefixes = torch.tensor([[bos_id]])
     totals = torch.zeros(1)
     finished = []
@@ -363,7 +382,9 @@ def one_child_for_each_prefix(next_logits, beam_size, bos_id, eos_id, max_len, a
 
 @beam.misconception
 def keeps_one_prefix(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """Only one prefix survives each round, whatever beam_size says. That is greedy decoding."""
+    """Only one prefix survives each round, whatever beam_size says.
+
+    That is greedy decoding."""
     prefixes = torch.tensor([[bos_id]])
     totals = torch.zeros(1)
     finished = []
@@ -409,8 +430,9 @@ def keeps_the_worst(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
 
 @beam.misconception
 def stops_at_the_first_ending(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """You take the first sentence that ends. It is a short one; a longer one that was still going on may turn out
-    better: collect all that end and compare their scores."""
+    """You take the first sentence that ends. Collect all that end and compare their scores.
+
+    It is a short one; a longer one that was still going on may turn out better."""
     prefixes = torch.tensor([[bos_id]])
     totals = torch.zeros(1)
     finished = []
@@ -479,7 +501,7 @@ def finished_ones_go_on_too(next_logits, beam_size, bos_id, eos_id, max_len, alp
 
 @beam.misconception
 def throws_the_unfinished_away(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """What is unfinished after max_len tokens is lost. It counts as it stands, with its score so far."""
+    """What is unfinished after max_len tokens is thrown away. It counts as it stands, with its score so far."""
     prefixes = torch.tensor([[bos_id]])
     totals = torch.zeros(1)
     finished = []
@@ -502,8 +524,8 @@ def throws_the_unfinished_away(next_logits, beam_size, bos_id, eos_id, max_len, 
 
 @beam.misconception
 def finished_ones_make_the_beam_narrower(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """Your beam becomes narrower with every sentence that ends, as in some other forms of beam search. Here every
-    round keeps beam_size continuations again, however many sentences have ended."""
+    """You take a place from the beam for every sentence that has ended, as in some other forms of beam search. Here
+    every round keeps beam_size continuations again."""
     prefixes = torch.tensor([[bos_id]])
     totals = torch.zeros(1)
     finished = []
@@ -552,8 +574,9 @@ def endings_take_no_place(next_logits, beam_size, bos_id, eos_id, max_len, alpha
 
 @beam.misconception
 def ignores_alpha(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """The length plays no part in your score: alpha is not used, and long sentences, with more factors below 1, hardly
-    ever win."""
+    """The length plays no part in your score: alpha is not used.
+
+    Long sentences, with more factors below 1, hardly ever win."""
     prefixes = torch.tensor([[bos_id]])
     totals = torch.zeros(1)
     finished = []
@@ -576,7 +599,9 @@ def ignores_alpha(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
 
 @beam.misconception
 def multiplies_by_the_length(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """You multiply by length^alpha. Log-probabilities are negative: that makes long sentences still worse. Divide."""
+    """You multiply by length^alpha. Divide.
+
+    Log-probabilities are negative: multiplying makes long sentences still worse."""
     prefixes = torch.tensor([[bos_id]])
     totals = torch.zeros(1)
     finished = []
@@ -784,8 +809,9 @@ def one_round_too_few(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
 
 @beam.misconception
 def returns_the_total(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """The sentence is right, but what you return beside it is its log-probability. The score is that divided by
-    length^alpha."""
+    """You return the log-probability beside the sentence. The score is that divided by length^alpha.
+
+    The sentence is right."""
     prefixes = torch.tensor([[bos_id]])
     totals = torch.zeros(1)
     finished = []
@@ -827,6 +853,59 @@ def score_comes_first(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
             break
     score, best = max(finished)
     return score, best
+
+
+@beam.misconception
+def never_prunes_across_prefixes(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
+    """You keep the best beam_size continuations of *each* prefix. All continuations of all prefixes compete for
+    beam_size places.
+
+    The number of prefixes grows with every round."""
+    prefixes = torch.tensor([[bos_id]])
+    totals = torch.zeros(1)
+    finished = []
+    for length in range(1, max_len + 1):
+        log_probabilities = next_logits(prefixes).log_softmax(dim=-1)
+        vocab_size = log_probabilities.shape[-1]
+        candidates = totals[:, None] + log_probabilities
+        worst = candidates.topk(min(beam_size, vocab_size), dim=1).values[:, -1:]
+        places = (candidates >= worst).flatten().nonzero().flatten()
+        totals = candidates.flatten()[places]
+        parents, tokens = places // vocab_size, places % vocab_size
+        prefixes = torch.cat([prefixes[parents], tokens[:, None]], dim=1)
+        over = (tokens == eos_id) | (length == max_len)
+        for total, prefix in zip(totals[over], prefixes[over]):
+            finished.append((total.item() / length**alpha, prefix[1:].tolist()))
+        prefixes, totals = prefixes[~over], totals[~over]
+        if len(prefixes) == 0:
+            break
+    score, best = max(finished)
+    return best, score
+
+
+@beam.misconception
+def divides_the_total_in_every_round(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
+    """You divide the totals by length^alpha in every round and go on with the result. The total stays a sum of
+    log-probabilities; only the score of a finished sentence is divided."""
+    prefixes = torch.tensor([[bos_id]])
+    totals = torch.zeros(1)
+    finished = []
+    for length in range(1, max_len + 1):
+        log_probabilities = next_logits(prefixes).log_softmax(dim=-1)
+        vocab_size = log_probabilities.shape[-1]
+        candidates = totals[:, None] + log_probabilities
+        totals, places = candidates.flatten().topk(min(beam_size, candidates.numel()))
+        totals = totals / length**alpha
+        parents, tokens = places // vocab_size, places % vocab_size
+        prefixes = torch.cat([prefixes[parents], tokens[:, None]], dim=1)
+        over = (tokens == eos_id) | (length == max_len)
+        for total, prefix in zip(totals[over], prefixes[over]):
+            finished.append((total.item(), prefix[1:].tolist()))
+        prefixes, totals = prefixes[~over], totals[~over]
+        if len(prefixes) == 0:
+            break
+    score, best = max(finished)
+    return best, score
 
 
 @beam.alternative

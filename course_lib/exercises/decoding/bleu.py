@@ -64,12 +64,6 @@ def bleu_perfect(subject, case):
     measured(subject, references, references, "the BLEU of the references themselves")
 
 
-@measuring.property("if no four words in a row are right, BLEU is 0", points=1)
-def bleu_zero(subject, case):
-    backwards = [reference[::-1] for reference in case["references"]]
-    measured(subject, backwards, case["references"], "the BLEU of the references, read backwards,")
-
-
 @measuring.property("a translation that is longer than its reference is judged by its precisions alone", points=2)
 def bleu_long(subject, case):
     hypotheses = [reference + reference[:3] for reference in case["references"]]
@@ -87,9 +81,16 @@ def bleu_corpus(subject, case):
     measured(subject, case["hypotheses"], case["references"], "BLEU")
 
 
+@measuring.property("if no four words in a row are right, BLEU is 0", points=1)
+def bleu_zero(subject, case):
+    backwards = [reference[::-1] for reference in case["references"]]
+    measured(subject, backwards, case["references"], "the BLEU of the references, read backwards,")
+
+
 @measuring.misconception
 def counts_repetitions(hypotheses, references):
-    """A word that is repeated counts every time. An n-gram counts at most as often as the reference has it: otherwise
+    """An n-gram that is repeated counts every time. It counts at most as often as the reference has it.
+
     'the the the the' would be a fine translation."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
@@ -130,8 +131,9 @@ def counts_each_ngram_once(hypotheses, references):
 
 @measuring.misconception
 def no_brevity_penalty(hypotheses, references):
-    """Nothing happens to translations that are too short: two right words of a long sentence would be perfect. The
-    brevity penalty is missing."""
+    """The brevity penalty is missing.
+
+    Two right words of a long sentence would be a perfect translation."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):
@@ -151,7 +153,9 @@ def no_brevity_penalty(hypotheses, references):
 
 @measuring.misconception
 def rewards_length(hypotheses, references):
-    """A translation that is longer than its reference gets a bonus: the penalty is at most 1."""
+    """Your penalty is not limited to 1.
+
+    A translation that is longer than its reference gets a bonus."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):
@@ -171,7 +175,9 @@ def rewards_length(hypotheses, references):
 
 @measuring.misconception
 def penalises_length(hypotheses, references):
-    """You punish long translations and not short ones: r / h has h, the hypotheses' length, below."""
+    """You divide the hypotheses' length by that of the references in the penalty. It is the other way round: r / h.
+
+    Long translations are punished, and short ones are not."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):
@@ -252,7 +258,9 @@ def product_without_root(hypotheses, references):
 
 @measuring.misconception
 def single_words_only(hypotheses, references):
-    """You look at single words only, and the order of the words does not matter. n runs from 1 to 4."""
+    """You look at single words only. n runs from 1 to 4.
+
+    The order of the words does not matter."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 1, 1, 1):
@@ -292,7 +300,7 @@ def four_word_runs_only(hypotheses, references):
 
 @measuring.misconception
 def stops_at_three(hypotheses, references):
-    """Your n stops at 3: range(1, 4) does not contain 4."""
+    """Your n stops at 3. It runs from 1 to 4."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3):
@@ -352,7 +360,8 @@ def between_zero_and_one(hypotheses, references):
 
 @measuring.misconception
 def log_of_zero(hypotheses, references):
-    """The logarithm of 0 does not exist. If no n-gram of some length is right, BLEU is 0."""
+    """You take the logarithm of a precision of 0, which does not exist. If no n-gram of some length is right, BLEU is
+    0."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):
@@ -389,8 +398,9 @@ def smoothed(hypotheses, references):
 
 @measuring.misconception
 def leaves_out_a_precision_of_zero(hypotheses, references):
-    """You leave a precision of 0 out of the mean, and a translation without a single right run of words gets a good
-    mark. One 0 makes the whole product 0."""
+    """You leave a precision of 0 out of the mean. One 0 makes the whole product 0.
+
+    A translation without a single right run of words gets a good mark."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):
@@ -411,8 +421,9 @@ def leaves_out_a_precision_of_zero(hypotheses, references):
 @measuring.misconception
 def mean_over_sentences(hypotheses, references):
     """You compute a BLEU for each sentence and take the mean. Matches and totals are summed over the whole corpus
-    first;
-    a short sentence without a run of four would count as 0."""
+    first.
+
+    A short sentence without a run of four counts as 0."""
     scores = []
     for pair in zip(hypotheses, references):
         scores.append(decoding.bleu([pair[0]], [pair[1]]))
@@ -421,8 +432,9 @@ def mean_over_sentences(hypotheses, references):
 
 @measuring.misconception
 def mean_of_precisions(hypotheses, references):
-    """You take each sentence's precision and average them: a sentence of two words counts as much as one of twenty. Sum
-    the matches and the totals, then divide once."""
+    """You take each sentence's precision and average them. Sum the matches and the totals, then divide once.
+
+    A sentence of two words counts as much as one of twenty."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):

@@ -20,8 +20,10 @@ from course_lib.checking.expect import (
     expect_close,
     expect_floats,
     expect_tuple,
+    name_of_type,
 )
 from course_lib.checking.inputs import normal
+from course_lib.checking.subject import Subject
 from course_lib.checking.weights import AttentionWeights, load_weights
 from course_lib.exercises.decoding.shared import asked
 from course_lib.multi_head_attention import merge_heads, split_heads
@@ -58,6 +60,15 @@ caching = Exercise(
 )
 
 
+LARGE = 100
+
+
+@functools.lru_cache(maxsize=32)
+def enlarged(x):
+    """The same sequence with scores that overflow in an exponential."""
+    return LARGE * x
+
+
 @functools.cache
 def cache_weights(d_model, num_heads):
     return AttentionWeights.random(d_model, num_heads, seed=101)
@@ -65,15 +76,26 @@ def cache_weights(d_model, num_heads):
 
 def right_output(case):
     """The output for the whole sequence at once."""
-    return whole_sequence(case["d_model"], case["num_heads"], case["x"])
+    return whole_sequence(case["d_model"], case["num_heads"], case["x"])[0]
+
+
+def right_module(d_model, num_heads):
+    module = decoding.CachedAttention(d_model, num_heads).double()
+    module.load_state_dict(cache_weights(d_model, num_heads).named())
+    return module
+
+
+@functools.lru_cache(maxsize=32)
+def right_slope(d_model, num_heads, x):
+    """The gradient of the last position's output with respect to x."""
+    return Subject(right_module(d_model, num_heads)).gradient(x, wrt=0, at=(0, -1))
 
 
 @functools.lru_cache(maxsize=32)
 def whole_sequence(d_model, num_heads, x):
-    module = decoding.CachedAttention(d_model, num_heads).double()
-    module.load_state_dict(cache_weights(d_model, num_heads).named())
+    module = right_module(d_model, num_heads)
     with torch.no_grad():
-        return module(x)[0]
+        return module(x)
 
 
 def built_with_cache(subject, case):
@@ -126,6 +148,18 @@ def numbers_in(cache):
     return 0
 
 
+def expect_keys_and_values(cache, case):
+    """A cache as the notebook describes it: (keys, values), each (batch, head, seen, d_k)."""
+    _, want = whole_sequence(case["d_model"], case["num_heads"], case["x"])
+    pair = list(cache) if isinstance(cache, Tensor | tuple | list) else []
+    expect(
+        len(pair) == 2 and all(isinstance(part, Tensor) for part in pair),
+        f"The cache should be (keys, values), two tensors (batch, head, seen, d_k), but it is {name_of_type(cache)}.",
+    )
+    for name, part, right in zip(("keys", "values"), pair, want, strict=True):
+        expect_close(part, right, f"what the cache holds in the place of the {name}, (batch, head, seen, d_k),")
+
+
 @caching.property("it returns (output, cache), and the output is (batch, new, d_model)", points=1)
 def cache_form(subject, case):
     next_piece(built_with_cache(subject, case), case["x"])
@@ -148,9 +182,12 @@ def cache_tokens(subject, case):
 def cache_pieces(subject, case):
     output, _ = in_pieces(built_with_cache(subject, case), case["x"], case["sizes"])
     expect_close(output, right_output(case), f"the output in pieces of {case['sizes']} tokens")
+    large = {**case, "x": enlarged(case["x"])}
+    output, _ = in_pieces(built_with_cache(subject, case), large["x"], case["sizes"])
+    expect_close(output, right_output(large), f"the output for {LARGE} times as large an x, with large scores,")
 
 
-@caching.property("the cache holds the keys and values of all positions so far", points=1)
+@caching.property("the cache is (keys, values) of all positions so far, each (batch, head, seen, d_k)", points=1)
 def cache_size(subject, case):
     x = case["x"]
     _, cache = in_pieces(built_with_cache(subject, case), x, case["sizes"])
@@ -160,9 +197,10 @@ def cache_size(subject, case):
         f"After {time} positions of {batch} sequences the cache holds keys and values, 2 · {batch} · {time} · "
         f"{d_model} = {2 * x.numel()} numbers. Yours holds {numbers_in(cache)}.",
     )
+    expect_keys_and_values(cache, case)
 
 
-@caching.property("a new sequence begins with nothing, and one cache can be continued in two ways", points=1)
+@caching.property("a new sequence begins with nothing, a cache can be continued in two ways, gradients flow", points=1)
 def cache_is_not_shared(subject, case):
     x, first = case["x"], case["sizes"][0]
     built = built_with_cache(subject, case)
@@ -174,11 +212,25 @@ def cache_is_not_shared(subject, case):
     turned = torch.cat([x[:, :first], x[:, first:].flip(1)], dim=1)
     expect_close(again, right_output({**case, "x": turned})[:, first:], "the output for one way to go on")
     expect_close(rest, right_output(case)[:, first:], "the output for another way to go on with the same cache")
+    expect_learns(built, case)
+
+
+def expect_learns(built, case):
+    """The same output in training mode, and a gradient that comes back to x."""
+    x = case["x"]
+    built.train()
+    output, _ = next_piece(built, x)
+    expect_close(output, right_output(case), "the output in training mode (there is no dropout here)")
+    slope = built.gradient(x, wrt=0, at=(0, -1))
+    expect(slope.any(), "No gradient reaches x: somewhere the numbers leave torch's graph.")
+    expect_close(slope, right_slope(case["d_model"], case["num_heads"], x), "the gradient of the last output")
 
 
 @caching.misconception
 class ignores_the_cache(nn.Module):
-    """You accept the cache and never use it: each piece sees only itself."""
+    """You accept the cache and never use it.
+
+    Each piece sees only itself."""
 
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -202,7 +254,9 @@ class ignores_the_cache(nn.Module):
 @caching.misconception
 class mask_begins_at_the_first_key(nn.Module):
     """Your causal triangle begins at the first key of all. The new positions come after the cached ones, so the
-    triangle has to end at the last key: a single new token sees everything."""
+    triangle has to end at the last key.
+
+    A single new token should see everything."""
 
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -229,7 +283,9 @@ class mask_begins_at_the_first_key(nn.Module):
 
 @caching.misconception
 class no_mask_at_all(nn.Module):
-    """Within a piece each position sees its own future: a cache does not replace the causal mask."""
+    """There is no causal mask. A cache does not replace it.
+
+    Within a piece each position sees its own future."""
 
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -254,8 +310,9 @@ class no_mask_at_all(nn.Module):
 
 @caching.misconception
 class masks_only_without_a_cache(nn.Module):
-    """With a cache you leave the mask out. That is right for a single token; in a piece of several, the earlier ones
-    must not see the later ones."""
+    """With a cache you leave the mask out. That is right for a single token only.
+
+    In a piece of several tokens the earlier ones see the later ones."""
 
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -282,7 +339,9 @@ class masks_only_without_a_cache(nn.Module):
 
 @caching.misconception
 class sees_one_too_far(nn.Module):
-    """Each new position sees one step into its future: your triangle reaches one diagonal too far."""
+    """Your triangle reaches one diagonal too far.
+
+    Each new position sees one step into its future."""
 
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -309,7 +368,9 @@ class sees_one_too_far(nn.Module):
 
 @caching.misconception
 class does_not_see_itself(nn.Module):
-    """A new position does not see itself: your triangle ends one diagonal too early."""
+    """Your triangle ends one diagonal too early.
+
+    A new position does not see itself."""
 
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -336,8 +397,9 @@ class does_not_see_itself(nn.Module):
 
 @caching.misconception
 class keeps_the_last_piece_only(nn.Module):
-    """Your cache holds the last piece alone: what came before it is forgotten. The new keys and values are added to the
-    old ones, they do not replace them."""
+    """You return the last piece's keys and values alone. They are added to the old ones and do not replace them.
+
+    What came before the last piece is forgotten."""
 
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -393,7 +455,9 @@ class new_ones_come_first(nn.Module):
 
 @caching.misconception
 class keys_and_values_in_different_order(nn.Module):
-    """Keys and values do not stand in the same order: a weight for one position meets the value of another."""
+    """Keys and values do not stand in the same order.
+
+    A weight for one position meets the value of another."""
 
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -474,7 +538,7 @@ class joins_the_heads(nn.Module):
 
 @caching.misconception
 class remembers_keys_but_not_values(nn.Module):
-    """Old keys are found, but their values are missing: both have to be kept."""
+    """You keep the old keys but not their values. Both have to be kept."""
 
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -528,8 +592,8 @@ class values_and_keys_change_places(nn.Module):
 
 @caching.misconception
 class caches_the_queries_too(nn.Module):
-    """Your queries grow with the cache, and you compute the old positions' outputs again. Only the new positions ask;
-    keys and values are all that has to be kept."""
+    """You keep the queries as well, and compute the old positions' outputs again. Only the new positions ask; keys and
+    values are all that has to be kept."""
 
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -557,8 +621,9 @@ class caches_the_queries_too(nn.Module):
 
 @caching.misconception
 class remembers_the_input(nn.Module):
-    """You keep the inputs and project all of them again for every piece. The output is right, but that is the very work
-    that a cache saves: keep the keys and values."""
+    """You keep the inputs and project all of them again for every piece. Keep the keys and values.
+
+    The output is right, but that is the very work that a cache saves."""
 
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -583,8 +648,9 @@ class remembers_the_input(nn.Module):
 
 @caching.misconception
 class never_begins_anew(nn.Module):
-    """Your module keeps the cache to itself and does not look at the one that it is given: a second sequence sees the
-    first one's keys, and nobody can start anew."""
+    """Your module keeps the cache to itself and does not look at the one that it is given.
+
+    A second sequence sees the first one's keys, and nobody can start anew."""
 
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -612,8 +678,9 @@ class never_begins_anew(nn.Module):
 
 @caching.misconception
 class writes_into_the_old_cache(nn.Module):
-    """You write into the cache that you were given. Whoever gave it may want to go on from there in another way, as a
-    beam search does: make a new one."""
+    """You write into the cache that you were given. Make a new one.
+
+    Whoever gave it may want to go on from there in another way, as a beam search does."""
 
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -802,6 +869,315 @@ class returns_no_cache(nn.Module):
         return self.w_o(merge_heads(heads))
 
 
+@caching.misconception
+class softmax_over_the_queries(decoding.CachedAttention):
+    """Your softmax runs over the queries. Each query shares out its attention among the keys, the last axis."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = scores.masked_fill(~past, -math.inf).softmax(dim=-2)
+        heads = weights @ v
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class has_no_softmax(decoding.CachedAttention):
+    """There is no softmax: you use the scores themselves as weights."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = scores.masked_fill(~past, 0.0)
+        heads = weights @ v
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class exponentials_overflow(decoding.CachedAttention):
+    """You take exponentials of the scores as they are, without subtracting the largest first. The softmax of torch does
+    that for you.
+
+    Large scores overflow, and the weights become NaN."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = scores.masked_fill(~past, -math.inf).exp()
+        weights = weights / weights.sum(dim=-1, keepdim=True)
+        heads = weights @ v
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class multiplies_the_scores_by_the_mask(decoding.CachedAttention):
+    """You multiply the scores by the mask. A score of 0 is an ordinary score.
+
+    The future still gets weight."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = (scores * past).softmax(dim=-1)
+        heads = weights @ v
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class masks_after_the_softmax(decoding.CachedAttention):
+    """You hide the future after the softmax. It has to be hidden before.
+
+    The weights no longer add up to 1."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = scores.softmax(dim=-1) * past
+        heads = weights @ v
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class sees_the_future_alone(decoding.CachedAttention):
+    """Your mask is inverted. True means that attention is allowed."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=~past)
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class divides_by_d_k(decoding.CachedAttention):
+    """You divide the scores by d_k. Divide by its root."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past, scale=1 / q.shape[-1])
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class multiplies_by_the_root(decoding.CachedAttention):
+    """You multiply the scores by √d_k. Divide."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past, scale=q.shape[-1] ** 0.5)
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class scale_of_the_keys(decoding.CachedAttention):
+    """You divide the scores by the root of the number of keys. Divide by √d_k."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past, scale=seen**-0.5)
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class scale_of_the_heads(decoding.CachedAttention):
+    """You divide the scores by the root of the number of heads. Divide by √d_k."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past, scale=self.num_heads**-0.5)
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class weighs_the_keys(decoding.CachedAttention):
+    """You weigh the keys. The output is made of the values."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        heads = F.scaled_dot_product_attention(q, k, k, attn_mask=past)
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class projects_through_relu(decoding.CachedAttention):
+    """You put the projections through a ReLU. Queries, keys and values come out of the linear layers as they are."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x).relu(), self.num_heads)
+        k = split_heads(self.w_k(x).relu(), self.num_heads)
+        v = split_heads(self.w_v(x).relu(), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past)
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class one_layer_for_all_three(decoding.CachedAttention):
+    """Queries, keys and values all come from the same layer. Each has its own."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_q(x), self.num_heads)
+        v = split_heads(self.w_q(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past)
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class merges_heads_without_exchanging_axes(decoding.CachedAttention):
+    """You bring the heads together with view or reshape alone. They stand before the time axis: exchange the two axes
+    first, as merge_heads does.
+
+    Tokens and heads are mixed."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past)
+        return self.w_o(heads.reshape(x.shape)), (k, v)
+
+
+@caching.misconception
+class cuts_the_input_off(decoding.CachedAttention):
+    """You cut x out of torch's graph (by detach, data or a new tensor).
+
+    The numbers are right, but no gradient comes back to the layers before."""
+
+    def forward(self, x, cache=None):
+        x = x.detach()
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past)
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
 @caching.alternative
 class OnePackedProjection(nn.Module):
     def __init__(self, d_model, num_heads):
@@ -823,8 +1199,8 @@ class OnePackedProjection(nn.Module):
 
 
 @caching.alternative
-class CacheBeforeSplitting(nn.Module):
-    """Keeps keys and values as (batch, seen, d_model), in a dictionary, and splits them each time."""
+class AddsAMask(nn.Module):
+    """Adds the logarithm of the mask to the scores, and returns the cache as a list."""
 
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -835,14 +1211,13 @@ class CacheBeforeSplitting(nn.Module):
         self.proj = nn.Linear(d_model, d_model)
 
     def forward(self, x, cache=None):
-        now = {"k": self.key(x), "v": self.value(x)}
+        q, k, v = (split_heads(w(x), self.heads) for w in (self.query, self.key, self.value))
         if cache is not None:
-            now = {name: torch.cat([cache[name], now[name]], dim=1) for name in now}
-        q, k, v = (split_heads(t, self.heads) for t in (self.query(x), now["k"], now["v"]))
+            k, v = (torch.cat([old, new], dim=-2) for old, new in zip(cache, (k, v), strict=True))
         mask = torch.ones(x.shape[1], k.shape[2]).tril(k.shape[2] - x.shape[1])
         scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / q.shape[-1] ** 0.5
         weights = (scores + mask.log()).softmax(dim=-1)
-        return self.proj(merge_heads(weights @ v)), now
+        return self.proj(merge_heads(weights @ v)), [k, v]
 
 
 @caching.alternative

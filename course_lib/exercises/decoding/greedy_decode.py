@@ -5,6 +5,8 @@ Wrong answers are small edits of the reference and use its names, so that two of
 
 from __future__ import annotations
 
+import dataclasses
+
 import torch
 from torch import Tensor
 
@@ -117,18 +119,33 @@ def greedy_padding(subject, case):
 
 @greedy.property("it goes on until every sentence has ended, or has max_len tokens, and then stops", points=1)
 def greedy_length(subject, case):
-    got, want = greedy_answer(subject, case), greedy_want(case)
+    got, want = expect_ids(subject(*case.values())), greedy_want(case)
     expect(
         got.shape == want.shape,
         f"The longest sentence has {want.shape[1]} tokens with its EOS, and max_len is {case['max_len']}; "
-        f"but your result has {got.shape[1]} columns: {got.tolist()}.",
+        f"but your result has shape {tuple(got.shape)}: {got.tolist()}.",
     )
+    case = {**case, "next_logits": fond_of_padding(case)}
+    got, want = expect_ids(subject(*case.values())), greedy_want(case)
+    expect(
+        torch.equal(got.long(), want),
+        f"With a model that likes to say PAD ({case['pad_id']}), which ends nothing (EOS is {case['eos_id']}), "
+        f"the result should be {want.tolist()}, but yours is {got.tolist()}.",
+    )
+
+
+def fond_of_padding(case):
+    """The same model, but PAD is a token that it likes."""
+    start = case["next_logits"].start.clone()
+    start[:, case["pad_id"]] += 32
+    return dataclasses.replace(case["next_logits"], start=start)
 
 
 @greedy.misconception
 def never_stops_at_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len):
-    """A sentence that has ended goes on: behind EOS stands whatever the model says next. Remember which rows have ended
-    and write padding into them."""
+    """You never write padding into a sentence that has ended. Remember which rows have ended.
+
+    Behind EOS stands whatever the model says next."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len):
@@ -143,8 +160,9 @@ def never_stops_at_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 
 @greedy.misconception
 def never_looks_for_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len):
-    """EOS means nothing to your loop (do you wait for another id?): it always runs max_len times and writes on behind
-    EOS in every sentence."""
+    """EOS means nothing to your loop (do you wait for another id?).
+
+    It always runs max_len times and writes on behind EOS in every sentence."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len):
@@ -156,7 +174,9 @@ def never_looks_for_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 
 @greedy.misconception
 def stops_with_the_first(next_logits, rows, bos_id, eos_id, pad_id, max_len):
-    """You stop as soon as one sentence has ended. The others are cut off: go on until all have ended."""
+    """You stop as soon as one sentence has ended. Go on until all have ended.
+
+    The others are cut off."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len):
@@ -172,8 +192,9 @@ def stops_with_the_first(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 
 @greedy.misconception
 def forgets_who_has_ended(next_logits, rows, bos_id, eos_id, pad_id, max_len):
-    """You only know which sentences end at this very step. A sentence that ended two steps ago wakes up again: what
-    has ended stays ended."""
+    """You only know which sentences end at this very step. What has ended stays ended.
+
+    A sentence that ended two steps ago wakes up again."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len):
@@ -221,8 +242,9 @@ def padding_is_always_zero(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 
 @greedy.misconception
 def loses_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len):
-    """EOS itself is missing: there is padding in its place. A row counts as ended only after its EOS has been written
-    down."""
+    """You count a row as ended before its EOS has been written down.
+
+    There is padding in the place of EOS."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len):
@@ -238,8 +260,9 @@ def loses_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 
 @greedy.misconception
 def breaks_before_writing_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len):
-    """The last step is missing: you leave the loop as soon as the last sentence says EOS, before that EOS is written
-    down."""
+    """You leave the loop as soon as the last sentence says EOS, before that EOS is written down.
+
+    The last token is missing."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len):
@@ -368,7 +391,7 @@ def starts_with_padding(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 
 @greedy.misconception
 def one_token_too_many(next_logits, rows, bos_id, eos_id, pad_id, max_len):
-    """A sentence can get max_len + 1 tokens. The loop runs at most max_len times, once for each token of the result."""
+    """Your loop can run max_len + 1 times. It runs at most max_len times, once for each token of the result."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len + 1):
@@ -384,7 +407,7 @@ def one_token_too_many(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 
 @greedy.misconception
 def bos_counts_too(next_logits, rows, bos_id, eos_id, pad_id, max_len):
-    """A sentence gets at most max_len - 1 tokens: you count BOS, but max_len counts the tokens of the result alone."""
+    """Your loop runs at most max_len - 1 times: you count BOS, but max_len counts the tokens of the result alone."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len - 1):
@@ -430,16 +453,82 @@ def draws_lots(next_logits, rows, bos_id, eos_id, pad_id, max_len):
     return ids[:, 1:]
 
 
+@greedy.misconception
+def runs_on_to_max_len(next_logits, rows, bos_id, eos_id, pad_id, max_len):
+    """You always run max_len times. Stop when every sentence has had its EOS.
+
+    Columns of nothing but padding stand at the end of your result, and the model was asked for nothing."""
+    ids = torch.full((rows, 1), bos_id)
+    ended = torch.zeros(rows, dtype=torch.bool)
+    for _ in range(max_len):
+        logits = next_logits(ids)
+        best = logits.argmax(dim=-1)
+        best = torch.where(ended, pad_id, best)
+        ids = torch.cat([ids, best[:, None]], dim=1)
+        ended = ended | (best == eos_id)
+    return ids[:, 1:]
+
+
+@greedy.misconception
+def stops_at_padding(next_logits, rows, bos_id, eos_id, pad_id, max_len):
+    """You take PAD for an end as well. Only EOS ends a sentence."""
+    ids = torch.full((rows, 1), bos_id)
+    ended = torch.zeros(rows, dtype=torch.bool)
+    for _ in range(max_len):
+        logits = next_logits(ids)
+        best = logits.argmax(dim=-1)
+        best = torch.where(ended, pad_id, best)
+        ids = torch.cat([ids, best[:, None]], dim=1)
+        ended = ended | (best == eos_id) | (best == pad_id)
+        if ended.all():
+            break
+    return ids[:, 1:]
+
+
+@greedy.misconception
+def asks_about_what_has_ended_only(next_logits, rows, bos_id, eos_id, pad_id, max_len):
+    """You write padding into the sentences that go on, and tokens into those that have ended: the two choices have
+    changed places."""
+    ids = torch.full((rows, 1), bos_id)
+    ended = torch.zeros(rows, dtype=torch.bool)
+    for _ in range(max_len):
+        logits = next_logits(ids)
+        best = logits.argmax(dim=-1)
+        best = torch.where(ended, best, pad_id)
+        ids = torch.cat([ids, best[:, None]], dim=1)
+        ended = ended | (best == eos_id)
+        if ended.all():
+            break
+    return ids[:, 1:]
+
+
+@greedy.misconception
+def second_best(next_logits, rows, bos_id, eos_id, pad_id, max_len):
+    """You take the token with the second largest logit. The largest is the most likely one."""
+    ids = torch.full((rows, 1), bos_id)
+    ended = torch.zeros(rows, dtype=torch.bool)
+    for _ in range(max_len):
+        logits = next_logits(ids)
+        best = logits.topk(2, dim=-1).indices[:, 1]
+        best = torch.where(ended, pad_id, best)
+        ids = torch.cat([ids, best[:, None]], dim=1)
+        ended = ended | (best == eos_id)
+        if ended.all():
+            break
+    return ids[:, 1:]
+
+
 @greedy.alternative
 def all_steps_then_erased(next_logits, rows, bos_id, eos_id, pad_id, max_len):
-    """Writes max_len tokens and erases afterwards what stands behind EOS: padded to max_len."""
+    """Writes max_len tokens and erases afterwards what stands behind EOS."""
     ids = torch.full((rows, 1), bos_id)
     for _ in range(max_len):
         ids = torch.cat([ids, next_logits(ids).argmax(-1, keepdim=True)], dim=1)
     ids = ids[:, 1:]
     ends = (ids == eos_id).int()
     behind = (ends.cumsum(dim=1) - ends) > 0
-    return ids.masked_fill(behind, pad_id)
+    longest = (~behind).any(dim=0).sum()
+    return ids.masked_fill(behind, pad_id)[:, :longest]
 
 
 @greedy.alternative

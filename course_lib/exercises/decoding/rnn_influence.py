@@ -9,7 +9,7 @@ import torch
 
 from course_lib import decoding
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect_agreement, expect_close, expect_equal, expect_floats
+from course_lib.checking.expect import expect_close, expect_equal, expect_floats
 
 forgetting = Exercise(
     decoding.rnn_influence,
@@ -39,17 +39,16 @@ def influence_shape(subject, case):
     influence(subject, case)
 
 
+@forgetting.property("the first input, the oldest, counts a^(n - 1) · b", points=1)
+def influence_first(subject, case):
+    n, a, b = case.values()
+    expect_equal(float(influence(subject, case)[0]), a ** (n - 1) * b, "the influence of the first input")
+
+
 @forgetting.property("the last input counts b", points=1)
 def influence_last(subject, case):
     last = float(influence(subject, case)[-1])
     expect_equal(last, case["b"], "the influence of the last input")
-
-
-@forgetting.property("one step further back, the influence is a times as large", points=1)
-def influence_ratio(subject, case):
-    got = influence(subject, case).double()
-    claim = f"Your influence of an input is not a = {case['a']:g} times that of the next one."
-    expect_agreement(got[:-1], case["a"] * got[1:], claim)
 
 
 @forgetting.property("all of them are a^(n - t) · b", points=1)
@@ -59,7 +58,7 @@ def influence_values(subject, case):
 
 @forgetting.misconception
 def newest_first(n, a, b):
-    """It is the right list in reverse: entry 0 belongs to the first, oldest input, which has been weakened most."""
+    """Your list is the other way round: entry 0 belongs to the first, oldest input, which has been weakened most."""
     age = torch.arange(0, n)
     kept = torch.tensor(a, dtype=torch.float64) ** age
     return kept * b
@@ -75,7 +74,9 @@ def one_factor_too_many(n, a, b):
 
 @forgetting.misconception
 def weakened_from_the_start(n, a, b):
-    """The last input has been weakened most: your exponent is the input's number, and it should be its age."""
+    """Your exponent is the input's number. It should be its age.
+
+    The last input has been weakened most."""
     age = torch.arange(1, n + 1)
     kept = torch.tensor(a, dtype=torch.float64) ** age
     return kept * b
@@ -115,7 +116,9 @@ def fades_in_a_straight_line(n, a, b):
 
 @forgetting.misconception
 def loses_the_sign(n, a, b):
-    """The sign of a is lost. A negative a makes the influence change its sign at every step."""
+    """The sign of a is lost.
+
+    A negative a makes the influence change its sign at every step."""
     age = n - torch.arange(1, n + 1)
     kept = torch.tensor(abs(a), dtype=torch.float64) ** age
     return kept * b
@@ -123,7 +126,7 @@ def loses_the_sign(n, a, b):
 
 @forgetting.misconception
 def all_alike(n, a, b):
-    """Every input counts the same in your answer. Each step multiplies what was there before by a."""
+    """Every input counts b in your answer. Each step multiplies what was there before by a."""
     age = n - torch.arange(1, n + 1)
     kept = torch.ones(n, dtype=torch.float64)
     return kept * b
@@ -143,6 +146,30 @@ def normalised_to_one(n, a, b):
     age = n - torch.arange(1, n + 1)
     kept = torch.tensor(a, dtype=torch.float64) ** age
     return kept / kept.sum() * b
+
+
+@forgetting.misconception
+def adds_a_and_b(n, a, b):
+    """You add b to the power of a. The influence is their product."""
+    age = n - torch.arange(1, n + 1)
+    kept = torch.tensor(a, dtype=torch.float64) ** age
+    return kept + b
+
+
+@forgetting.misconception
+def power_of_the_product(n, a, b):
+    """You raise the product a · b to the power of the age and leave out the b with which an input comes in."""
+    age = n - torch.arange(1, n + 1)
+    kept = torch.tensor(a * b, dtype=torch.float64) ** age
+    return kept
+
+
+@forgetting.misconception
+def exchanges_a_and_b(n, a, b):
+    """a and b have changed places: an input comes in times b, and every step multiplies by a."""
+    age = n - torch.arange(1, n + 1)
+    kept = torch.tensor(b, dtype=torch.float64) ** age
+    return kept * a
 
 
 @forgetting.alternative

@@ -65,16 +65,6 @@ def sample_shape(subject, case):
     )
 
 
-@sampling.property("at temperature 0 it is the best token, whatever u is", points=1)
-def sample_cold(subject, case):
-    logits, _, u = case.values()
-    got, want = sampled(subject, logits, 0.0, u), logits.argmax(dim=-1)
-    expect(
-        torch.equal(got.long(), want),
-        f"At temperature 0 the best tokens are {want.tolist()}, but yours are {got.tolist()}.",
-    )
-
-
 @sampling.property("at temperature 1, u falls into the piece of the token that is drawn", points=1)
 def sample_pieces(subject, case):
     logits, _, u = case.values()
@@ -100,12 +90,22 @@ def sample_frequencies(subject, case):
     compare_draws(sampled(subject, *case.values()), *case.values())
 
 
-@sampling.property("a token with probability 0 is never drawn, not even for u = 0", points=1)
+@sampling.property("at temperature 0 it is the best token, whatever u is", points=1)
+def sample_cold(subject, case):
+    logits, _, u = case.values()
+    got, want = sampled(subject, logits, 0.0, u), logits.argmax(dim=-1)
+    expect(
+        torch.equal(got.long(), want),
+        f"At temperature 0 the best tokens are {want.tolist()}, but yours are {got.tolist()}.",
+    )
+
+
+@sampling.property("a token with probability 0 is never drawn, not even for u = 0; logits of 1000 do no harm", points=1)
 def sample_impossible(subject, case):
     logits, temperature, u = case.values()
     logits = torch.cat([torch.full((len(logits), 2), -math.inf).double(), logits], dim=1)
-    u = torch.zeros_like(u)
-    compare_draws(sampled(subject, logits, temperature, u), logits, temperature, u)
+    compare_draws(sampled(subject, logits, temperature, 0 * u), logits, temperature, 0 * u)
+    compare_draws(sampled(subject, logits + 1000, temperature, u), logits + 1000, temperature, u)
 
 
 def compare_draws(got, logits, temperature, u):
@@ -114,15 +114,19 @@ def compare_draws(got, logits, temperature, u):
         return
     row = int((got != want).nonzero()[0])
     ends = (logits[row] / temperature).softmax(dim=-1).cumsum(dim=-1)
+    shown = [round(value, 2) for value in logits[row].tolist()]
     raise Failure(
-        f"In row {row} the tokens' pieces end at {[round(float(e), 3) for e in ends]}, and u is {u[row]:.3g}: "
+        f"With temperature {temperature:g} and the logits {shown} in row {row} the tokens' pieces end at "
+        f"{[round(float(e), 3) for e in ends]}, and u is {u[row]:.3g}: "
         f"that is token {int(want[row])}, but you draw {int(got[row])}."
     )
 
 
 @sampling.misconception
 def multiplies_by_the_temperature(logits, temperature, u):
-    """You multiply by the temperature: heat makes your distribution sharper. Divide: a high temperature flattens."""
+    """You multiply by the temperature. Divide: a high temperature flattens.
+
+    Heat makes your distribution sharper."""
     if temperature == 0:
         return logits.argmax(dim=-1)
     probabilities = (logits * temperature).softmax(dim=-1)
@@ -147,8 +151,9 @@ def ignores_the_temperature(logits, temperature, u):
 
 @sampling.misconception
 def divides_the_probabilities(logits, temperature, u):
-    """You divide the probabilities by the temperature: they no longer sum to 1. The logits are divided, before the
-    softmax."""
+    """You divide the probabilities by the temperature. The logits are divided, before the softmax.
+
+    The probabilities no longer sum to 1."""
     if temperature == 0:
         return logits.argmax(dim=-1)
     probabilities = logits.softmax(dim=-1) / temperature
@@ -159,7 +164,8 @@ def divides_the_probabilities(logits, temperature, u):
 
 @sampling.misconception
 def divides_by_zero(logits, temperature, u):
-    """Temperature 0 gives you 0/0. It is the limit of ever sharper distributions: the best token, without any draw."""
+    """You divide by the temperature even if it is 0. 0 is the limit of ever sharper distributions: the best token,
+    without any draw."""
     probabilities = (logits / temperature).softmax(dim=-1)
     ends = probabilities.cumsum(dim=-1)
     ends = ends / ends[:, -1:]
@@ -169,7 +175,7 @@ def divides_by_zero(logits, temperature, u):
 
 @sampling.misconception
 def always_the_best(logits, temperature, u):
-    """You always take the most likely token: u is not used, and nothing is drawn."""
+    """You always take the most likely token. u decides which one is drawn."""
     if temperature == 0:
         return logits.argmax(dim=-1)
     probabilities = (logits / temperature).softmax(dim=-1)
@@ -260,8 +266,10 @@ def returns_the_rank(logits, temperature, u):
 
 @sampling.misconception
 def sorted_first(logits, temperature, u):
-    """You lay the pieces out by falling probability. That draws fairly too, but here the order is that of the ids,
-    token 0 first, so that everybody draws the same."""
+    """You lay the pieces out by falling probability. Here the order is that of the ids, token 0 first, so that
+    everybody draws the same.
+
+    Your draw is fair too."""
     if temperature == 0:
         return logits.argmax(dim=-1)
     probabilities, order = (logits / temperature).softmax(dim=-1).sort(dim=-1, descending=True)
@@ -309,8 +317,9 @@ def lots_along_the_vocabulary(logits, temperature, u):
 
 @sampling.misconception
 def draws_the_impossible(logits, temperature, u):
-    """For u = 0 you draw a token whose probability is 0. Its piece has no length, so it ends at u and does not hold it:
-    the running sum has to be greater than u."""
+    """You stop at the first running sum that is greater than u *or equal to it*. It has to be greater.
+
+    For u = 0 you draw a token whose probability is 0: its piece has no length."""
     if temperature == 0:
         return logits.argmax(dim=-1)
     probabilities = (logits / temperature).softmax(dim=-1)
@@ -342,6 +351,46 @@ def returns_the_probability(logits, temperature, u):
     ends = ends / ends[:, -1:]
     passed = ends <= u[:, None]
     return probabilities.gather(1, passed.sum(dim=-1, keepdim=True)).squeeze(1)
+
+
+@sampling.misconception
+def counts_what_lies_behind(logits, temperature, u):
+    """Your comparison is reversed: you count the pieces that end behind u. Those that end at or before u are to be
+    counted."""
+    if temperature == 0:
+        return logits.argmax(dim=-1)
+    probabilities = (logits / temperature).softmax(dim=-1)
+    ends = probabilities.cumsum(dim=-1)
+    ends = ends / ends[:, -1:]
+    passed = ends > u[:, None]
+    return passed.sum(dim=-1)
+
+
+@sampling.misconception
+def first_piece_that_has_ended(logits, temperature, u):
+    """Your comparison is reversed: you look for the first piece that ends at or before u. The first that ends behind u
+    is drawn."""
+    if temperature == 0:
+        return logits.argmax(dim=-1)
+    probabilities = (logits / temperature).softmax(dim=-1)
+    ends = probabilities.cumsum(dim=-1)
+    ends = ends / ends[:, -1:]
+    passed = ends <= u[:, None]
+    return passed.int().argmax(dim=-1)
+
+
+@sampling.misconception
+def exponentials_of_the_scores_as_they_are(logits, temperature, u):
+    """You take exponentials of the logits as they are, without subtracting the largest first. The softmax of torch does
+    that for you.
+
+    The exponential of 1000 is too large to be stored."""
+    if temperature == 0:
+        return logits.argmax(dim=-1)
+    probabilities = (logits / temperature).exp() / (logits / temperature).exp().sum(dim=-1, keepdim=True)
+    ends = probabilities.cumsum(dim=-1)
+    passed = ends <= u[:, None]
+    return passed.sum(dim=-1)
 
 
 @sampling.alternative

@@ -71,17 +71,26 @@ def filtered(subject, *arguments):
         not probabilities.isnan().any(),
         "A row of your result is -inf everywhere: no token is left in it. At least one has to stay.",
     )
+    expect(
+        (got < 0).any() or not torch.allclose(got.double().sum(dim=-1), torch.ones((), dtype=torch.float64)),
+        "Each row of your result adds up to 1: these are probabilities. Logits are wanted; the softmax comes later.",
+    )
     return got, probabilities > 1e-12
 
 
-def expect_tokens_left(left, want, logits):
-    """The tokens that are left are those that should be."""
+FAR_BELOW = 3000.0  # what removes a token has to be smaller than any logit
+
+
+def expect_tokens_left(left, want, logits, asked_with=""):
+    """The tokens that are left are those that should be. `asked_with`: what was asked instead of the case."""
     if torch.equal(left, want):
         return
     *row, _ = (int(i) for i in (left != want).nonzero()[0])
     tokens = [mask[tuple(row)].nonzero().flatten().tolist() for mask in (want, left)]
     values = [round(value, 3) for value in logits[tuple(row)].tolist()]
-    raise Failure(f"Of the logits {values} the tokens {tokens[0]} should be left, but yours leaves {tokens[1]}.")
+    raise Failure(
+        f"{asked_with}Of the logits {values} the tokens {tokens[0]} should be left, but yours leaves {tokens[1]}."
+    )
 
 
 def expect_kept_unchanged(got, left, logits):

@@ -14,7 +14,13 @@ from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import (
     expect,
 )
-from course_lib.exercises.decoding.shared import distinct, expect_kept_unchanged, expect_tokens_left, filtered
+from course_lib.exercises.decoding.shared import (
+    FAR_BELOW,
+    distinct,
+    expect_kept_unchanged,
+    expect_tokens_left,
+    filtered,
+)
 
 top_k = Exercise(
     decoding.top_k_filter,
@@ -43,12 +49,14 @@ def top_k_shape(subject, case):
 
 @top_k.property("in each row exactly k tokens are left; the others have probability 0", points=1)
 def top_k_count(subject, case):
-    _, left = filtered(subject, *case.values())
-    counts = left.sum(dim=-1).flatten().tolist()
-    expect(
-        set(counts) == {case["k"]},
-        f"k is {case['k']}, but after the softmax {counts} tokens have a probability above 0.",
-    )
+    logits, k = case.values()
+    for lower, asked_with in ((0.0, ""), (FAR_BELOW, f", if all logits are {FAR_BELOW:g} lower,")):
+        _, left = filtered(subject, logits - lower, k)
+        counts = left.sum(dim=-1).flatten().tolist()
+        expect(
+            set(counts) == {k},
+            f"k is {k}, but after the softmax{asked_with} {counts} tokens have a probability above 0.",
+        )
 
 
 @top_k.property("these are the k most likely ones", points=1)
@@ -66,15 +74,17 @@ def top_k_values(subject, case):
 @top_k.property("if k is larger than the vocabulary, everything is left", points=1)
 def top_k_all(subject, case):
     logits = case["logits"]
-    got, left = filtered(subject, logits, logits.shape[-1] + 2)
-    expect_tokens_left(left, torch.ones_like(left), logits)
+    k = logits.shape[-1] + 2
+    got, left = filtered(subject, logits, k)
+    expect_tokens_left(left, torch.ones_like(left), logits, f"With k = {k}, more than there are tokens: ")
     expect_kept_unchanged(got, left, logits)
 
 
 @top_k.misconception
 def fills_with_zero(logits, k):
-    """The removed tokens get a logit of about 0, and that is an ordinary logit: exp(0) = 1. For probability 0 the logit
-    has to be -inf, or very far below zero."""
+    """The removed tokens get a logit of about 0. To remove a token its logit has to be -inf, or very far below zero.
+
+    0 is an ordinary logit: exp(0) = 1."""
     largest = logits.topk(min(k, logits.shape[-1]), dim=-1).values
     smallest_kept = largest[..., -1:]
     return logits.masked_fill(logits < smallest_kept, 0.0)
@@ -82,7 +92,7 @@ def fills_with_zero(logits, k):
 
 @top_k.misconception
 def fills_with_plus_infinity(logits, k):
-    """The removed tokens get the logit +inf, which is as likely as can be. It is -inf that removes."""
+    """The removed tokens get the logit +inf. It is -inf that removes."""
     largest = logits.topk(min(k, logits.shape[-1]), dim=-1).values
     smallest_kept = largest[..., -1:]
     return logits.masked_fill(logits < smallest_kept, math.inf)
@@ -90,7 +100,9 @@ def fills_with_plus_infinity(logits, k):
 
 @top_k.misconception
 def compares_with_the_largest(logits, k):
-    """Only the best token is left: you compare with the largest of the k, and the limit is the smallest of them."""
+    """You compare with the largest of the k. The limit is the smallest of them.
+
+    Only the best token is left."""
     largest = logits.topk(min(k, logits.shape[-1]), dim=-1).values
     smallest_kept = largest[..., :1]
     return logits.masked_fill(logits < smallest_kept, -math.inf)
@@ -98,7 +110,9 @@ def compares_with_the_largest(logits, k):
 
 @top_k.misconception
 def drops_the_last_one(logits, k):
-    """Only k - 1 tokens are left: the k-th best itself has to stay. Compare with <, not with <=."""
+    """You remove the k-th best token as well. It has to stay.
+
+    Only k - 1 tokens are left."""
     largest = logits.topk(min(k, logits.shape[-1]), dim=-1).values
     smallest_kept = largest[..., -1:]
     return logits.masked_fill(logits <= smallest_kept, -math.inf)
@@ -106,7 +120,7 @@ def drops_the_last_one(logits, k):
 
 @top_k.misconception
 def keeps_one_more(logits, k):
-    """There are k + 1 tokens left. Count from 1: the k-th largest is the last that stays."""
+    """You take the (k + 1)-th largest logit as the limit. The k-th largest is the last that stays."""
     largest = logits.topk(min(k + 1, logits.shape[-1]), dim=-1).values
     smallest_kept = largest[..., -1:]
     return logits.masked_fill(logits < smallest_kept, -math.inf)
@@ -146,15 +160,18 @@ def along_the_first_axis(logits, k):
 
 @top_k.misconception
 def returns_the_k_values(logits, k):
-    """You return the k values alone, and with them the knowledge which tokens they belong to is gone. The result has
-    the whole vocabulary, -inf where a token is removed."""
+    """You return the k values alone. The result has the whole vocabulary, -inf where a token is removed.
+
+    Nobody knows any longer which tokens the values belong to."""
     largest = logits.topk(min(k, logits.shape[-1]), dim=-1).values
     return largest
 
 
 @top_k.misconception
 def returns_in_falling_order(logits, k):
-    """Your result is sorted: the logits no longer stand at their tokens' places."""
+    """Your result is sorted.
+
+    The logits no longer stand at their tokens' places."""
     logits = logits.sort(dim=-1, descending=True).values
     largest = logits.topk(min(k, logits.shape[-1]), dim=-1).values
     smallest_kept = largest[..., -1:]
@@ -171,7 +188,7 @@ def returns_probabilities(logits, k):
 
 @top_k.misconception
 def returns_log_probabilities(logits, k):
-    """The logits that are left have changed: you normalised them. Leave that to the softmax of whoever draws."""
+    """You normalised the logits that are left. They stay as they are; leave that to the softmax of whoever draws."""
     largest = logits.topk(min(k, logits.shape[-1]), dim=-1).values
     smallest_kept = largest[..., -1:]
     return logits.masked_fill(logits < smallest_kept, -math.inf).log_softmax(dim=-1)
@@ -183,6 +200,33 @@ def fails_for_a_large_k(logits, k):
     stays."""
     largest = logits.topk(k, dim=-1).values
     smallest_kept = largest[..., -1:]
+    return logits.masked_fill(logits < smallest_kept, -math.inf)
+
+
+@top_k.misconception
+def removes_nothing(logits, k):
+    """Your result is the logits as they came in. (masked_fill returns a new tensor: what it returns has to be used.)
+
+    No token is removed."""
+    return logits.clone()
+
+
+@top_k.misconception
+def fills_with_minus_a_thousand(logits, k):
+    """The removed tokens get a fixed negative logit. To remove a token for certain its logit has to be -inf, or lower
+    than any logit can be.
+
+    Where all logits are lower than yours, the removed tokens win."""
+    largest = logits.topk(min(k, logits.shape[-1]), dim=-1).values
+    smallest_kept = largest[..., -1:]
+    return logits.masked_fill(logits < smallest_kept, -1000.0)
+
+
+@top_k.misconception
+def compares_with_k(logits, k):
+    """You compare each logit with k. k is how many tokens stay, not how large their logits are."""
+    largest = logits.topk(min(k, logits.shape[-1]), dim=-1).values
+    smallest_kept = k
     return logits.masked_fill(logits < smallest_kept, -math.inf)
 
 

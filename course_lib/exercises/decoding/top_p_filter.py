@@ -15,7 +15,13 @@ from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import (
     expect,
 )
-from course_lib.exercises.decoding.shared import distinct, expect_kept_unchanged, expect_tokens_left, filtered
+from course_lib.exercises.decoding.shared import (
+    FAR_BELOW,
+    distinct,
+    expect_kept_unchanged,
+    expect_tokens_left,
+    filtered,
+)
 
 top_p = Exercise(
     decoding.top_p_filter,
@@ -45,17 +51,6 @@ def top_p_shape(subject, case):
     filtered(subject, *case.values())
 
 
-@top_p.property("the most likely token is always left", points=1)
-def top_p_best(subject, case):
-    logits = case["logits"]
-    _, left = filtered(subject, *case.values())
-    best = logits.argmax(dim=-1, keepdim=True)
-    gone = ~left.gather(-1, best)
-    if gone.any():
-        place = tuple(int(i) for i in gone.nonzero()[0])[:-1]
-        expect(False, f"In row {list(place)} token {int(best[place])} is the most likely one, but you removed it.")
-
-
 @top_p.property("the tokens that are left have the probability p or more together, and none is too many", points=2)
 def top_p_mass(subject, case):
     logits, p = case.values()
@@ -75,10 +70,24 @@ def top_p_mass(subject, case):
         )
 
 
+@top_p.property("the most likely token is always left", points=1)
+def top_p_best(subject, case):
+    logits = case["logits"]
+    _, left = filtered(subject, *case.values())
+    best = logits.argmax(dim=-1, keepdim=True)
+    gone = ~left.gather(-1, best)
+    if gone.any():
+        place = tuple(int(i) for i in gone.nonzero()[0])[:-1]
+        expect(False, f"In row {list(place)} token {int(best[place])} is the most likely one, but you removed it.")
+
+
 @top_p.property("exactly the fewest possible tokens are left, the most likely first", points=1)
 def top_p_which(subject, case):
-    _, left = filtered(subject, *case.values())
-    expect_tokens_left(left, decoding.top_p_filter(*case.values()).isfinite(), case["logits"])
+    logits, p = case.values()
+    want = decoding.top_p_filter(logits, p).isfinite()
+    for lower, asked_with in ((0.0, ""), (FAR_BELOW, f"With all logits {FAR_BELOW:g} lower: ")):
+        _, left = filtered(subject, logits - lower, p)
+        expect_tokens_left(left, want, logits - lower, asked_with)
 
 
 @top_p.property("their logits are unchanged", points=1)
@@ -89,8 +98,9 @@ def top_p_values(subject, case):
 
 @top_p.misconception
 def drops_the_token_that_crosses(logits, p):
-    """You remove the token with which the sum crosses p. Without it the sum is below p, and if the very first token is
-    above p, nothing is left at all."""
+    """You remove the token with which the sum crosses p. It stays.
+
+    The tokens that are left have less than p together, and if the very first one is above p, nothing is left at all."""
     falling, order = logits.sort(dim=-1, descending=True)
     probabilities = falling.softmax(dim=-1)
     before = probabilities.cumsum(dim=-1)
@@ -112,7 +122,7 @@ def drops_it_but_saves_the_first(logits, p):
 
 @top_p.misconception
 def keeps_one_token_too_many(logits, p):
-    """One token too many is left: the sum had reached p before it."""
+    """You keep one token too many: the sum had reached p before it."""
     falling, order = logits.sort(dim=-1, descending=True)
     probabilities = falling.softmax(dim=-1)
     before = probabilities.cumsum(dim=-1) - probabilities
@@ -123,7 +133,9 @@ def keeps_one_token_too_many(logits, p):
 
 @top_p.misconception
 def does_not_sort(logits, p):
-    """You add up the probabilities in the order of the ids. Then a token stays because its id is small: sort first."""
+    """You add up the probabilities in the order of the ids. Sort first, the most likely token in front.
+
+    A token stays because its id is small."""
     falling, order = logits, torch.arange(logits.shape[-1]).expand(logits.shape)
     probabilities = falling.softmax(dim=-1)
     before = probabilities.cumsum(dim=-1) - probabilities
@@ -143,8 +155,7 @@ def sorts_upwards(logits, p):
 
 @top_p.misconception
 def stays_sorted(logits, p):
-    """The right number of tokens is left, but the result is still sorted: each logit has to go back to its own
-    token's place."""
+    """Your result is still sorted. Each logit has to go back to its own token's place."""
     falling, order = logits.sort(dim=-1, descending=True)
     probabilities = falling.softmax(dim=-1)
     before = probabilities.cumsum(dim=-1) - probabilities
@@ -154,8 +165,8 @@ def stays_sorted(logits, p):
 
 @top_p.misconception
 def gathers_instead_of_scattering(logits, p):
-    """You put the sorted values back with the wrong map: order says where each came from, and indexing with it sorts
-    once more. It has to be undone: scatter, or index with order.argsort()."""
+    """You put the sorted values back with the wrong map: indexing with the order sorts once more. The order has to be
+    undone."""
     falling, order = logits.sort(dim=-1, descending=True)
     probabilities = falling.softmax(dim=-1)
     before = probabilities.cumsum(dim=-1) - probabilities
@@ -204,7 +215,7 @@ def each_token_against_p(logits, p):
 
 @top_p.misconception
 def leaves_out_p(logits, p):
-    """You cut off at 1 - p instead of p: the tokens that are left have the probability 1 - p or more together."""
+    """You compare with 1 - p instead of p."""
     falling, order = logits.sort(dim=-1, descending=True)
     probabilities = falling.softmax(dim=-1)
     before = probabilities.cumsum(dim=-1) - probabilities
@@ -224,8 +235,9 @@ def removes_the_head(logits, p):
 
 @top_p.misconception
 def removed_ones_get_zero(logits, p):
-    """The removed tokens get a logit of about 0, and that is an ordinary logit: exp(0) = 1. For probability 0 the logit
-    has to be -inf, or very far below zero."""
+    """The removed tokens get a logit of about 0. To remove a token its logit has to be -inf, or very far below zero.
+
+    0 is an ordinary logit: exp(0) = 1."""
     falling, order = logits.sort(dim=-1, descending=True)
     probabilities = falling.softmax(dim=-1)
     before = probabilities.cumsum(dim=-1) - probabilities
@@ -245,12 +257,67 @@ def gives_back_probabilities(logits, p):
 
 @top_p.misconception
 def gives_back_log_probabilities(logits, p):
-    """The logits that are left have changed: you normalised them. Leave that to the softmax of whoever draws."""
+    """You normalised the logits that are left. They stay as they are; leave that to the softmax of whoever draws."""
     falling, order = logits.sort(dim=-1, descending=True)
     probabilities = falling.softmax(dim=-1)
     before = probabilities.cumsum(dim=-1) - probabilities
     falling = probabilities.log().masked_fill(before >= p, -math.inf)
     return torch.empty_like(logits).scatter(dim=-1, index=order, src=falling)
+
+
+@top_p.misconception
+def removes_nothing(logits, p):
+    """Your result is the logits as they came in. (masked_fill returns a new tensor: what it returns has to be used.)
+
+    No token is removed."""
+    falling, order = logits.sort(dim=-1, descending=True)
+    probabilities = falling.softmax(dim=-1)
+    before = probabilities.cumsum(dim=-1) - probabilities
+    return torch.empty_like(logits).scatter(dim=-1, index=order, src=falling)
+
+
+@top_p.misconception
+def removed_ones_get_minus_a_thousand(logits, p):
+    """The removed tokens get a fixed negative logit. To remove a token for certain its logit has to be -inf, or lower
+    than any logit can be.
+
+    Where all logits are lower than yours, the removed tokens win."""
+    falling, order = logits.sort(dim=-1, descending=True)
+    probabilities = falling.softmax(dim=-1)
+    before = probabilities.cumsum(dim=-1) - probabilities
+    falling = falling.masked_fill(before >= p, -1000.0)
+    return torch.empty_like(logits).scatter(dim=-1, index=order, src=falling)
+
+
+@top_p.misconception
+def exponentials_of_the_logits_as_they_are(logits, p):
+    """You take exponentials of the logits as they are, without subtracting the largest first. The softmax of torch does
+    that for you.
+
+    The exponential of -3000 is 0, that of 3000 is infinite."""
+    falling, order = logits.sort(dim=-1, descending=True)
+    probabilities = falling.exp() / falling.exp().sum(dim=-1, keepdim=True)
+    before = probabilities.cumsum(dim=-1) - probabilities
+    falling = falling.masked_fill(before >= p, -math.inf)
+    return torch.empty_like(logits).scatter(dim=-1, index=order, src=falling)
+
+
+@top_p.misconception
+def sums_exponentials(logits, p):
+    """You add up exp(logit) without dividing by their sum. Probabilities sum to 1."""
+    falling, order = logits.sort(dim=-1, descending=True)
+    probabilities = falling.exp()
+    before = probabilities.cumsum(dim=-1) - probabilities
+    falling = falling.masked_fill(before >= p, -math.inf)
+    return torch.empty_like(logits).scatter(dim=-1, index=order, src=falling)
+
+
+@top_p.misconception
+def is_nothing_but_a_softmax(logits, p):
+    """You return the softmax of the logits. Logits are wanted, with the unlikely tokens removed."""
+    falling, order = logits.sort(dim=-1, descending=True)
+    probabilities = falling.softmax(dim=-1)
+    return torch.empty_like(logits).scatter(dim=-1, index=order, src=probabilities)
 
 
 @top_p.alternative

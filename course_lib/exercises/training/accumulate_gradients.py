@@ -14,6 +14,7 @@ from course_lib.checking.settings import TinyTraining
 from course_lib.checking.subject import Subject
 from course_lib.exercises.training.shared import (
     expect_ids,
+    expect_no_graph,
     expect_number,
     expect_parameters,
 )
@@ -78,36 +79,42 @@ def rightly_accumulated(case, batches=None, left_over: float | None = None):
 def expect_same_gradients(subject, case, batches, left_over: float | None, what: str) -> None:
     _, seen = accumulated(subject, case, batches, left_over)
     _, wanted = rightly_accumulated(case, batches, left_over)
-    expect_parameters(seen["parameters"], wanted["parameters"], "the model itself, which should stay as it is")
+    expect_parameters(seen["parameters"], wanted["parameters"], "the parameter", "(it should stay as it is)")
     zero = not any(value.any() for value in seen["gradients"].values())
     expect(not zero, "No gradient is left in .grad: it is None or 0 everywhere.")
-    expect_parameters(seen["gradients"], wanted["gradients"], f"the gradient {what}")
+    expect_parameters(seen["gradients"], wanted["gradients"], "the gradient of the parameter", what)
 
 
 @accumulate_gradients.property("it returns a number, and runs each batch by itself, shifted", points=1)
 def accumulation_runs_every_batch(subject, case):
     got, seen = accumulated(subject, case)
     expect_number(got, "the returned loss")
-    given = [call["given"] for call in seen["calls"]]
-    wanted = [training.shift_right(targets, case["bos_id"]) for _, targets in case["batches"]]
+    left = [(call["source"], call["given"]) for call in seen["calls"]]
+    batches = len(case["batches"])
     expect(
-        len(given) == len(wanted),
-        f"There are {len(wanted)} batches, but the model was called {len(given)} times. Each batch is run once.",
+        len(left) == batches,
+        f"There are {batches} batches, but the model was called {len(left)} times. Each batch is run once.",
     )
-    for i, (one, other) in enumerate(zip(given, wanted)):
-        expect_ids(one, other, f"what the decoder was given for batch {i}")
+    for i, (source, targets) in enumerate(case["batches"]):
+        wanted = training.shift_right(targets, case["bos_id"])
+        own = next((pair for pair in left if torch.equal(pair[0], source)), None)
+        expect(
+            own is not None,
+            f"The model was never called with the source ids of batch {i}, {source.tolist()}.",
+        )
+        expect_ids(own[1], wanted, f"what the decoder was given for batch {i}")
 
 
 @accumulate_gradients.property("the same batch three times leaves the gradient of that batch once", points=2)
 def accumulation_is_a_mean(subject, case):
     batches = [case["batches"][0]] * 3
-    expect_same_gradients(subject, case, batches, None, "of three times the same batch (that of one large batch)")
+    expect_same_gradients(subject, case, batches, None, "for three times the same batch")
 
 
 @accumulate_gradients.property("every real target counts the same, whichever batch it is in", points=2)
 def accumulation_weighs_targets(subject, case):
     counts = [int((targets != case["pad_id"]).sum()) for _, targets in case["batches"]]
-    what = f"of batches with {', '.join(map(str, counts))} real targets"
+    what = f"for batches with {', '.join(map(str, counts))} real targets"
     expect_same_gradients(subject, case, None, None, what)
 
 
@@ -124,12 +131,15 @@ def accumulation_returns_the_mean(subject, case):
 
 @accumulate_gradients.property("what stood in .grad before does not count", points=1)
 def accumulation_starts_at_zero(subject, case):
-    expect_same_gradients(subject, case, None, 3.0, "of a model whose .grad was full of 3s before")
+    expect_same_gradients(subject, case, None, 3.0, "in a model whose .grad was full of 3s before")
 
 
-@accumulate_gradients.property("the memory of one batch is freed before the next one is run", points=1)
+@accumulate_gradients.property(
+    "the memory of one batch is freed before the next one is run, and not returned", points=1
+)
 def accumulation_frees_memory(subject, case):
-    _, seen = accumulated(subject, case)
+    got, seen = accumulated(subject, case)
+    expect_no_graph(got, seen)
     waiting = max(call["open graphs"] for call in seen["calls"])
     expect(
         waiting == 0,
@@ -140,8 +150,9 @@ def accumulation_frees_memory(subject, case):
 
 @accumulate_gradients.misconception
 def adds_up_means(model, batches, bos_id, pad_id):
-    """You add up the gradients of mean losses. With n batches the result is n times that of one large batch: it acts
-    like a learning rate n times larger. Each batch has to be weighted by its share."""
+    """You add up the gradients of mean losses. Each batch has to be weighted by its share of the real targets.
+
+    It acts like a learning rate that grows with the number of batches."""
     model.zero_grad()
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
@@ -156,8 +167,9 @@ def adds_up_means(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def adds_up_means_of_both(model, batches, bos_id, pad_id):
-    """You add up the mean losses and their gradients. With n batches both are n times those of one large batch. Each
-    batch has to be weighted by its share."""
+    """You add up the mean losses and their gradients. Each batch has to be weighted by its share of the real targets.
+
+    Both grow with the number of batches."""
     model.zero_grad()
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
@@ -171,8 +183,9 @@ def adds_up_means_of_both(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def adds_up_means_and_divides_the_loss(model, batches, bos_id, pad_id):
-    """You divide the loss that you return, but not the one on which you call backward: the gradient is n times too
-    large. Weight the loss before backward."""
+    """You divide the loss that you return, but not the one on which you call backward. Weight the loss before backward.
+
+    The gradient grows with the number of batches."""
     model.zero_grad()
     mean_loss = 0.0
     for source, targets in batches:
@@ -185,8 +198,9 @@ def adds_up_means_and_divides_the_loss(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def divides_by_the_number_of_batches(model, batches, bos_id, pad_id):
-    """You give every batch the same weight, 1 / n. That is right only if all have equally many real targets: a word in
-    a short batch counts for more than one in a long batch."""
+    """You give every batch the same weight, 1 / n. That is right only if all have equally many real targets.
+
+    A word in a short batch counts for more than one in a long batch."""
     model.zero_grad()
     total = len(batches)
     mean_loss = 0.0
@@ -232,8 +246,9 @@ def weighs_by_positions(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def adds_up_sums(model, batches, bos_id, pad_id):
-    """You take the sum over the targets and never divide. The gradient then grows with the number of targets; that of
-    the mean is asked for."""
+    """You take the sum over the targets and never divide. The mean is asked for.
+
+    The gradient grows with the number of targets."""
     model.zero_grad()
     mean_loss = 0.0
     for source, targets in batches:
@@ -263,8 +278,9 @@ def divides_twice(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def divides_by_the_running_total(model, batches, bos_id, pad_id):
-    """You divide by the targets counted so far, so the first batch weighs too much. All of them have to be counted
-    before the first backward."""
+    """You divide by the targets counted so far. All of them have to be counted before the first backward.
+
+    The first batch weighs too much."""
     model.zero_grad()
     total = 0
     mean_loss = 0.0
@@ -280,7 +296,9 @@ def divides_by_the_running_total(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def clears_in_the_loop(model, batches, bos_id, pad_id):
-    """You clear the gradients before every batch, so only the last one is left. Clear them once, before the loop."""
+    """You clear the gradients before every batch. Clear them once, before the loop.
+
+    Only the last batch's gradient is left."""
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
     for source, targets in batches:
@@ -295,8 +313,9 @@ def clears_in_the_loop(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def clears_at_the_end(model, batches, bos_id, pad_id):
-    """You clear the gradients at the end, so nothing is left in .grad for the optimizer. Clear them before the first
-    batch."""
+    """You clear the gradients at the end. Clear them before the first batch.
+
+    Nothing is left in .grad for the optimizer."""
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
     for source, targets in batches:
@@ -311,7 +330,9 @@ def clears_at_the_end(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def never_clears(model, batches, bos_id, pad_id):
-    """You never clear the gradients: what stood in .grad before is counted again. Clear them once, before the loop."""
+    """You never clear the gradients. Clear them once, before the loop.
+
+    What stood in .grad before is counted again."""
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
     for source, targets in batches:
@@ -325,8 +346,9 @@ def never_clears(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def one_backward_at_the_end(model, batches, bos_id, pad_id):
-    """You add up the losses and call backward once at the end. The gradient is right, but all batches are in memory
-    together: that is what accumulation is to avoid. Call backward for each batch; it adds to .grad."""
+    """You add up the losses and call backward once at the end. Call backward for each batch; it adds to .grad.
+
+    The gradient is right, but all batches are in memory together: that is what accumulation is meant to avoid."""
     model.zero_grad()
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
@@ -341,8 +363,9 @@ def one_backward_at_the_end(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def backward_on_the_running_sum(model, batches, bos_id, pad_id):
-    """You call backward on the running sum of the losses: the second call goes through the first batch's graph again,
-    which is freed already. Call it on the loss of the batch alone; .grad keeps the sum."""
+    """You call backward on the running sum of the losses. Call it on the loss of the batch alone; .grad keeps the sum.
+
+    The second call goes through the first batch's graph again, which is freed already."""
     model.zero_grad()
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
@@ -357,7 +380,9 @@ def backward_on_the_running_sum(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def backward_of_the_last_batch(model, batches, bos_id, pad_id):
-    """backward stands behind the loop: only the last batch has a gradient. Call it for every batch."""
+    """backward stands behind the loop. Call it for every batch.
+
+    Only the last batch has a gradient."""
     model.zero_grad()
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
@@ -372,7 +397,9 @@ def backward_of_the_last_batch(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def returns_in_the_loop(model, batches, bos_id, pad_id):
-    """The return stands inside of the loop: only the first batch is run."""
+    """The return stands inside the loop.
+
+    Only the first batch is run."""
     model.zero_grad()
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
@@ -387,8 +414,9 @@ def returns_in_the_loop(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def makes_steps_of_its_own(model, batches, bos_id, pad_id):
-    """You change the parameters after each batch. Then the next batch meets another model, and this is ordinary
-    training in small batches. Leave the gradients in .grad; the optimizer makes one step, later."""
+    """You change the parameters after each batch. Leave the gradients in .grad; the optimizer makes one step, later.
+
+    The next batch meets another model: this is ordinary training in small batches."""
     model.zero_grad()
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
@@ -406,7 +434,9 @@ def makes_steps_of_its_own(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def accumulates_without_the_shift(model, batches, bos_id, pad_id):
-    """You give the decoder the targets unshifted: at each position it sees the token that it is asked for."""
+    """You give the decoder the targets unshifted.
+
+    At each position it sees the token that it is asked for."""
     model.zero_grad()
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
@@ -421,8 +451,10 @@ def accumulates_without_the_shift(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def returns_the_last_loss(model, batches, bos_id, pad_id):
-    """The gradient is right, but you return the loss of the last batch alone. The mean over all real targets is asked
-    for: add up the weighted losses."""
+    """You return the loss of the last batch alone. The mean over all real targets is asked for: add up the weighted
+    losses.
+
+    The gradient is right."""
     model.zero_grad()
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     for source, targets in batches:
@@ -436,8 +468,9 @@ def returns_the_last_loss(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def returns_the_last_weighted_loss(model, batches, bos_id, pad_id):
-    """The gradient is right, but you return the weighted loss of the last batch alone. Add up those of all batches: +=
-    instead of =."""
+    """You return the weighted loss of the last batch alone. Add up those of all batches.
+
+    The gradient is right."""
     model.zero_grad()
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
@@ -452,8 +485,10 @@ def returns_the_last_weighted_loss(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def returns_the_mean_of_means(model, batches, bos_id, pad_id):
-    """The gradient is right, but the loss that you return is the mean of the batches' means. Weight it like the
-    gradient: every real target counts the same."""
+    """The loss that you return is the mean of the batches' means. Weight it like the gradient: every real target counts
+    the same.
+
+    The gradient is right."""
     model.zero_grad()
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
@@ -468,8 +503,10 @@ def returns_the_mean_of_means(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def returns_the_sum_of_means(model, batches, bos_id, pad_id):
-    """The gradient is right, but the loss that you return is the sum of the batches' means. Weight it like the
-    gradient: every real target counts the same."""
+    """The loss that you return is the sum of the batches' means. Weight it like the gradient: every real target counts
+    the same.
+
+    The gradient is right."""
     model.zero_grad()
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
@@ -484,7 +521,9 @@ def returns_the_sum_of_means(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def forgets_backward(model, batches, bos_id, pad_id):
-    """There is no backward(): nothing is left in .grad."""
+    """There is no backward().
+
+    Nothing is left in .grad."""
     model.zero_grad()
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
@@ -509,6 +548,86 @@ def accumulates_padding(model, batches, bos_id, pad_id):
         loss.backward()
         mean_loss += loss.item()
     return mean_loss
+
+
+@accumulate_gradients.misconception
+def keeps_every_graph(model, batches, bos_id, pad_id):
+    """You add up the losses as tensors, and return the sum with all their graphs. A number is asked for.
+
+    The graphs of all batches are kept as long as the result."""
+    model.zero_grad()
+    total = sum(int((targets != pad_id).sum()) for _, targets in batches)
+    mean_loss = 0.0
+    for source, targets in batches:
+        logits = model(source, training.shift_right(targets, bos_id))
+        share = int((targets != pad_id).sum()) / total
+        loss = training.sequence_loss(logits, targets, pad_id) * share
+        loss.backward()
+        mean_loss += loss
+    return mean_loss
+
+
+@accumulate_gradients.misconception
+def accumulates_with_a_shifted_source(model, batches, bos_id, pad_id):
+    """You shift the source as well. Only the decoder's input is shifted."""
+    model.zero_grad()
+    total = sum(int((targets != pad_id).sum()) for _, targets in batches)
+    mean_loss = 0.0
+    for source, targets in batches:
+        logits = model(training.shift_right(source, bos_id), training.shift_right(targets, bos_id))
+        share = int((targets != pad_id).sum()) / total
+        loss = training.sequence_loss(logits, targets, pad_id) * share
+        loss.backward()
+        mean_loss += loss.item()
+    return mean_loss
+
+
+@accumulate_gradients.misconception
+def compares_with_shifted_targets(model, batches, bos_id, pad_id):
+    """Your loss compares the logits with the *shifted* targets. The shifted ones go in, the targets are what should
+    come out."""
+    model.zero_grad()
+    total = sum(int((targets != pad_id).sum()) for _, targets in batches)
+    mean_loss = 0.0
+    for source, targets in batches:
+        logits = model(source, training.shift_right(targets, bos_id))
+        share = int((targets != pad_id).sum()) / total
+        loss = training.sequence_loss(logits, training.shift_right(targets, bos_id), pad_id) * share
+        loss.backward()
+        mean_loss += loss.item()
+    return mean_loss
+
+
+@accumulate_gradients.misconception
+def divides_by_the_batches_own_targets(model, batches, bos_id, pad_id):
+    """You divide the mean of a batch by its number of real targets once more. sequence_loss has done that already."""
+    model.zero_grad()
+    total = sum(int((targets != pad_id).sum()) for _, targets in batches)
+    mean_loss = 0.0
+    for source, targets in batches:
+        logits = model(source, training.shift_right(targets, bos_id))
+        share = 1 / int((targets != pad_id).sum())
+        loss = training.sequence_loss(logits, targets, pad_id) * share
+        loss.backward()
+        mean_loss += loss.item()
+    return mean_loss
+
+
+@accumulate_gradients.misconception
+def divides_the_returned_loss_again(model, batches, bos_id, pad_id):
+    """You divide the loss that you return by the number of batches. The weighted losses add up to the mean already.
+
+    The gradient is right."""
+    model.zero_grad()
+    total = sum(int((targets != pad_id).sum()) for _, targets in batches)
+    mean_loss = 0.0
+    for source, targets in batches:
+        logits = model(source, training.shift_right(targets, bos_id))
+        share = int((targets != pad_id).sum()) / total
+        loss = training.sequence_loss(logits, targets, pad_id) * share
+        loss.backward()
+        mean_loss += loss.item()
+    return mean_loss / len(batches)
 
 
 @accumulate_gradients.alternative

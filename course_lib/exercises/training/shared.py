@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from course_lib.checking.expect import Failure, expect, expect_close, expect_tensor, name_of_type, sentence
+from course_lib.checking.expect import Failure, expect, expect_close, expect_tensor, is_close, name_of_type, sentence
 from course_lib.checking.inputs import normal
 
 LOSS_CASES = [
@@ -39,6 +39,18 @@ def one_number(got, what: str) -> Tensor:
     return got.reshape(()) if got.numel() == 1 else expect_tensor(got, (), what)
 
 
+def expect_loss(got, want: Tensor, what: str) -> None:
+    """`got` is a tensor with the one number `want`."""
+    got = one_number(got, what)
+    if not got.is_floating_point():
+        raise Failure(f"{sentence(what)} should be a floating point number, but its dtype is {got.dtype}.")
+    number, right = got.item(), want.item()
+    if math.isnan(number):
+        raise Failure(f"{sentence(what)} is NaN (not a number): it comes from inf - inf, inf / inf or 0 / 0.")
+    if not is_close(torch.tensor(number), torch.tensor(right)):
+        raise Failure(f"{sentence(what)} should be {right:.5g}, but it is {number:.5g}.")
+
+
 def without_padding(targets: Tensor, pad_id: int, vocab: int) -> Tensor:
     """The same targets with a real token wherever there was padding."""
     return targets.masked_fill(targets == pad_id, (pad_id + 1) % vocab)
@@ -61,6 +73,16 @@ def expect_number(got, what: str) -> float:
     return float(got)
 
 
-def expect_parameters(got: dict, want: dict, what: str) -> None:
+def expect_no_graph(got, seen: dict) -> None:
+    """What was returned does not keep the forward pass in memory."""
+    expect(
+        not (isinstance(got, Tensor) and seen["graph is kept"]),
+        "The loss that you return is a tensor with the whole graph of the forward pass behind it: whoever collects the "
+        "losses keeps the memory of every step. A number is asked for.",
+    )
+
+
+def expect_parameters(got: dict, want: dict, what: str, when: str) -> None:
+    """Parameters or their gradients, each under its name, are the wanted ones."""
     for name, value in want.items():
-        expect_close(got[name], value, f"{what} (parameter {name!r})")
+        expect_close(got[name], value, f"{what} {name!r} {when}")

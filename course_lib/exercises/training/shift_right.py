@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from course_lib import training
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect_tensor
+from course_lib.checking.expect import expect, expect_tensor
 from course_lib.exercises.training.shared import (
     expect_ids,
 )
@@ -41,17 +41,21 @@ def shifted_shape(subject, case):
     expect_ids(got, got, "what the decoder is given")
 
 
+@shift_right.property("position t holds target t - 1", points=2)
+def shifted_values(subject, case):
+    targets, bos_id = case.values()
+    got, want = subject(targets, bos_id), training.shift_right(targets, bos_id)
+    expect(
+        torch.equal(got[:, 1:].long(), want[:, 1:]),
+        f"From position 1 on the decoder should be given {want[:, 1:].tolist()}, but yours is {got[:, 1:].tolist()}.",
+    )
+
+
 @shift_right.property("every row begins with BOS", points=1)
 def shifted_begins_with_bos(subject, case):
     targets, bos_id = case.values()
     got = subject(targets, bos_id)
     expect_ids(got[:, 0], torch.full((len(targets),), bos_id), "the first column")
-
-
-@shift_right.property("position t holds target t - 1", points=2)
-def shifted_values(subject, case):
-    targets, bos_id = case.values()
-    expect_ids(subject(targets, bos_id), training.shift_right(targets, bos_id), "what the decoder is given")
 
 
 @shift_right.property("padding and EOS are moved like any other token", points=1)
@@ -60,45 +64,53 @@ def shifted_is_blind_to_values(subject, case):
     targets, bos_id = case.values()
     for offset in (1, 11):
         want = training.shift_right(targets + offset, bos_id + 3)
-        expect_ids(subject(targets + offset, bos_id + 3), want, "what the decoder is given")
+        what = f"what the decoder is given if {offset} is added to every target, and bos_id is {bos_id + 3},"
+        expect_ids(subject(targets + offset, bos_id + 3), want, what)
     zeros = torch.zeros_like(targets)
-    expect_ids(subject(zeros, bos_id), training.shift_right(zeros, bos_id), "what the decoder is given, of zeros alone")
+    got = subject(zeros, bos_id)
+    expect_ids(got, training.shift_right(zeros, bos_id), "what the decoder is given if every target is 0")
 
 
 @shift_right.misconception
 def is_not_shifted(targets, bos_id):
-    """You give the decoder the targets themselves. At position t it then sees the very token it is asked for, and
-    learns to copy it: the loss falls to 0 and nothing is learned."""
+    """You give the decoder the targets themselves, unmoved.
+
+    At position t it sees the very token it is asked for and learns to copy it: the loss falls to 0 and nothing is
+    learned."""
     return targets
 
 
 @shift_right.misconception
 def overwrites_the_first_target(targets, bos_id):
-    """You put BOS in the place of the first target and move nothing. From the second position on the decoder still
-    sees the very token it is asked for."""
+    """You put BOS in the place of the first target and move nothing.
+
+    From the second position on the decoder still sees the very token it is asked for."""
     first = torch.full_like(targets[:, :1], bos_id)
     return torch.cat([first, targets[:, 1:]], dim=1)
 
 
 @shift_right.misconception
 def keeps_the_last_target(targets, bos_id):
-    """You put BOS in front and drop nothing, so there is one position more than there are targets. The last target is
-    never given to the decoder: nothing comes after it."""
+    """You put BOS in front and drop nothing. The last target is never given to the decoder: nothing comes after it.
+
+    So there is one position more than there are targets."""
     first = torch.full_like(targets[:, :1], bos_id)
     return torch.cat([first, targets], dim=1)
 
 
 @shift_right.misconception
 def drops_the_last_and_no_more(targets, bos_id):
-    """You drop the last target and put nothing in front. What stands at position 0 is still the token that is asked
-    for there; the first position needs BOS."""
+    """You drop the last target and put nothing in front. The first position needs BOS.
+
+    What stands at position 0 is still the token that is asked for there."""
     return targets[:, :-1]
 
 
 @shift_right.misconception
 def shifts_to_the_left(targets, bos_id):
-    """You shift to the left: the decoder sees the token *after* the one it is asked for. It is given the past: shift to
-    the right."""
+    """You shift to the left. The decoder is given the past: shift to the right.
+
+    Like this it sees the token *after* the one it is asked for."""
     first = torch.full_like(targets[:, :1], bos_id)
     return torch.cat([targets[:, 1:], first], dim=1)
 
@@ -119,15 +131,18 @@ def bos_at_the_end(targets, bos_id):
 
 @shift_right.misconception
 def shifts_the_batch(targets, bos_id):
-    """You shift along the batch axis, so every sentence is paired with another sentence. Time is axis 1."""
+    """You shift along the batch axis. Time is axis 1.
+
+    So every sentence is paired with the sentence before it."""
     first = torch.full_like(targets[:1], bos_id)
     return torch.cat([first, targets[:-1]], dim=0)
 
 
 @shift_right.misconception
 def shifts_twice(targets, bos_id):
-    """You shift by two places: each position sees the token before the last one, and the nearest word of the past is
-    missing."""
+    """You shift by two places instead of one.
+
+    The nearest word of the past is missing at every position."""
     first = torch.full_like(targets[:, :2], bos_id)
     return torch.cat([first, targets[:, :-2]], dim=1)
 
@@ -140,8 +155,9 @@ def rolls_around(targets, bos_id):
 
 @shift_right.misconception
 def rolls_everything_around(targets, bos_id):
-    """roll without dims flattens the batch, so the end of one sentence becomes the beginning of the next. And the first
-    position has to hold BOS."""
+    """You roll without naming an axis, which flattens the batch. And the first position has to hold BOS.
+
+    So the end of one sentence becomes the beginning of the next."""
     return targets.roll(1)
 
 
@@ -161,8 +177,9 @@ def starts_with_one(targets, bos_id):
 
 @shift_right.misconception
 def starts_with_the_first_target(targets, bos_id):
-    """You repeat the first target at the beginning. Then the decoder is given the first answer at the position where it
-    is asked for it; BOS belongs there."""
+    """You repeat the first target at the beginning. BOS belongs there.
+
+    The decoder is given the first answer at the very position where it is asked for it."""
     first = targets[:, :1]
     return torch.cat([first, targets[:, :-1]], dim=1)
 
@@ -176,8 +193,8 @@ def turns_around(targets, bos_id):
 
 @shift_right.misconception
 def makes_floats(targets, bos_id):
-    """Your result holds floating point numbers: torch.full and torch.ones make them unless a dtype is given. Ids are
-    whole numbers."""
+    """Your result holds floating point numbers. Ids are whole numbers: a new tensor of ids needs a whole-number
+    dtype."""
     first = torch.full((targets.shape[0], 1), float(bos_id))
     return torch.cat([first, targets[:, :-1]], dim=1)
 
@@ -192,8 +209,10 @@ def writes_into_targets(targets, bos_id):
 
 @shift_right.misconception
 def writes_over_what_it_reads(targets, bos_id):
-    """You copy from left to right inside one tensor, so the first token is written over the second before the second
-    has been read: every position holds the same token."""
+    """You copy from left to right inside one tensor.
+
+    So the first token is written over the second before the second has been read, and every position behind BOS holds
+    the same token."""
     shifted = targets.clone()
     for t in range(1, targets.shape[1]):
         shifted[:, t] = shifted[:, t - 1]
@@ -203,15 +222,14 @@ def writes_over_what_it_reads(targets, bos_id):
 
 @shift_right.misconception
 def one_column_of_the_wrong_shape(targets, bos_id):
-    """The BOS column has no time axis, so it cannot be put beside the targets: it has to be (batch, 1)."""
+    """The BOS column has no time axis. It has to be (batch, 1) to be put beside the targets."""
     first = torch.full_like(targets[:, 0], bos_id)
     return torch.cat([first, targets[:, :-1]], dim=1)
 
 
 @shift_right.misconception
 def one_bos_for_the_whole_batch(targets, bos_id):
-    """There is one BOS for the whole batch, and it fits only a batch of one sentence. Every row needs its own: the
-    column is (batch, 1)."""
+    """There is one BOS for the whole batch. Every row needs its own: the column is (batch, 1)."""
     first = torch.full_like(targets[:1, :1], bos_id)
     return torch.cat([first, targets[:, :-1]], dim=1)
 
@@ -221,6 +239,26 @@ def puts_bos_on_top(targets, bos_id):
     """You put BOS above the batch instead of in front of each row. The two parts are joined along time, axis 1."""
     first = torch.full_like(targets[:, :1], bos_id)
     return torch.cat([first, targets[:, :-1]], dim=0)
+
+
+@shift_right.misconception
+def fills_everything_with_bos(targets, bos_id):
+    """Every position holds BOS. Only the first does; behind it come the targets, one place later."""
+    first = torch.full_like(targets[:, :1], bos_id)
+    return first.expand(targets.shape).clone()
+
+
+@shift_right.misconception
+def rolls_the_batch(targets, bos_id):
+    """You roll the batch, so the sentences change places and the tokens do not. Time is axis 1, and the first position
+    has to hold BOS."""
+    return targets.roll(1, dims=0)
+
+
+@shift_right.misconception
+def makes_the_first_sentence_bos(targets, bos_id):
+    """You write BOS into the whole first sentence instead of the first position of every sentence."""
+    return torch.cat([targets[:, -1:], targets[:, :-1]], dim=1).index_fill(0, torch.tensor(0), bos_id)
 
 
 @shift_right.alternative

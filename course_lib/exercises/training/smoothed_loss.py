@@ -14,6 +14,7 @@ from course_lib.checking.subject import Subject
 from course_lib.exercises.training.shared import (
     LARGE,
     LOSS_CASES,
+    expect_loss,
     one_number,
     real_rows,
 )
@@ -45,7 +46,7 @@ def smoothed_by_nothing(subject, case):
     logits, targets, pad_id, _ = case.values()
     want = training.sequence_loss(logits, targets, pad_id)
     what = f"the loss with epsilon = 0 {real_rows(logits, targets, pad_id)}"
-    expect_close(one_number(subject(logits, targets, pad_id, 0.0), what), want, what)
+    expect_loss(subject(logits, targets, pad_id, 0.0), want, what)
 
 
 @smoothed_loss.property("the soft targets add up to 1: equal logits cost ln V, whatever ε", points=1)
@@ -55,7 +56,7 @@ def smoothed_mass_is_one(subject, case):
     want = torch.tensor(math.log(logits.shape[-1]), dtype=logits.dtype)
     for e in (epsilon, 0.5):
         what = f"the loss of equal logits (vocabulary {logits.shape[-1]}, epsilon = {e})"
-        expect_close(one_number(subject(equal, targets, pad_id, e), what), want, what)
+        expect_loss(subject(equal, targets, pad_id, e), want, what)
 
 
 @smoothed_loss.property("it is (1 - ε) · (-log p of the target) + ε · the mean of all -log p", points=2)
@@ -64,7 +65,7 @@ def smoothed_values(subject, case):
     for e in (epsilon, 1.0):
         want = training.smoothed_loss(logits, targets, pad_id, e)
         what = f"the loss with epsilon = {e} {real_rows(logits, targets, pad_id)}"
-        expect_close(one_number(subject(logits, targets, pad_id, e), what), want, what)
+        expect_loss(subject(logits, targets, pad_id, e), want, what)
 
 
 @smoothed_loss.property("its gradient is (p - q) / n, with the soft target q, and 0 at padding", points=1)
@@ -80,8 +81,7 @@ def smoothed_of_large_logits(subject, case):
     logits, targets, pad_id, epsilon = case.values()
     large = LARGE * logits.sign() + logits
     want = training.smoothed_loss(large, targets, pad_id, epsilon)
-    got = one_number(subject(large, targets, pad_id, epsilon), "the loss")
-    expect_close(got, want, "the loss of logits of about ±1000")
+    expect_loss(subject(large, targets, pad_id, epsilon), want, "the loss of logits of about ±1000")
 
 
 @smoothed_loss.misconception
@@ -136,7 +136,9 @@ def exchanges_the_shares(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def gives_every_word_epsilon(logits, targets, pad_id, epsilon):
-    """Every word gets ε, so the soft targets add up to more than 1. All words together get ε: each of them ε / V."""
+    """Every word gets ε. All words together get ε: each of them ε / V.
+
+    The soft targets add up to more than 1."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
     average = log_probabilities.sum(dim=-1)
@@ -147,8 +149,10 @@ def gives_every_word_epsilon(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def takes_nothing_from_the_target(logits, targets, pad_id, epsilon):
-    """The target keeps its full 1 and the other words get ε on top, so the soft targets add up to 1 + ε. What is given
-    to all words has to be taken from the target."""
+    """The target keeps its full 1, and ε is given to all words on top. What is given to all words has to be taken from
+    the target.
+
+    The soft targets add up to 1 + ε."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
     average = log_probabilities.mean(dim=-1)
@@ -159,8 +163,9 @@ def takes_nothing_from_the_target(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def loses_the_share_of_the_others(logits, targets, pad_id, epsilon):
-    """You take ε away from the target and give it to nobody. That only makes the loss smaller; the other words have to
-    get it."""
+    """You take ε away from the target and give it to nobody. All words together get it.
+
+    That only makes the loss smaller."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
     losses = -(1 - epsilon) * chosen
@@ -191,8 +196,9 @@ def always_smooths_by_a_tenth(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def adds_instead_of_subtracting(logits, targets, pad_id, epsilon):
-    """The second term has the wrong sign: it rewards the model for making all words unlikely. Both terms are
-    -log p."""
+    """The second term has the wrong sign. Both terms are -log p.
+
+    It rewards the model for making words unlikely."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
     average = log_probabilities.mean(dim=-1)
@@ -203,7 +209,7 @@ def adds_instead_of_subtracting(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def loss_has_no_minus(logits, targets, pad_id, epsilon):
-    """The sign is missing: logarithms of probabilities are negative. A loss is -log p."""
+    """The minus sign is missing. A loss is -log p, and logarithms of probabilities are negative."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
     average = log_probabilities.mean(dim=-1)
@@ -249,8 +255,10 @@ def smooths_with_entropy(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def subtracts_the_entropy(logits, targets, pad_id, epsilon):
-    """This is the KL divergence: the cross-entropy less the entropy of the soft targets. The gradient is the same, the
-    number is not: the cross-entropy is asked for."""
+    """You take the KL divergence, the cross-entropy less the entropy of the soft targets. The cross-entropy is asked
+    for.
+
+    The gradient is the same, the number is not."""
     vocab = logits.shape[-1]
     log_probabilities = logits.log_softmax(dim=-1)
     soft = (1 - epsilon) * F.one_hot(targets, vocab) + epsilon / vocab
@@ -261,8 +269,9 @@ def subtracts_the_entropy(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def divides_by_the_vocabulary_too(logits, targets, pad_id, epsilon):
-    """You divide by the size of the vocabulary once too often (KLDivLoss with reduction="mean" does this): the loss is
-    V times too small."""
+    """You divide by the size of the vocabulary once too often, as KLDivLoss with reduction="mean" does.
+
+    The loss is V times too small."""
     vocab = logits.shape[-1]
     log_probabilities = logits.log_softmax(dim=-1)
     soft = (1 - epsilon) * F.one_hot(targets, vocab) + epsilon / vocab
@@ -328,8 +337,9 @@ def smooths_all_positions(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def divides_by_all_positions(logits, targets, pad_id, epsilon):
-    """You set the losses of padding to 0 but still divide by all positions: the more padding, the smaller the loss.
-    Divide by the number of real targets."""
+    """You set the losses of padding to 0 but still divide by all positions. Divide by the number of real targets.
+
+    The more padding there is, the smaller your loss."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
     average = log_probabilities.mean(dim=-1)
@@ -340,7 +350,9 @@ def divides_by_all_positions(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def adds_up_all_targets(logits, targets, pad_id, epsilon):
-    """This is the sum over the real targets, which grows with the batch. The mean is asked for."""
+    """You take the sum over the real targets. The mean is asked for.
+
+    A sum grows with the batch."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
     average = log_probabilities.mean(dim=-1)
@@ -373,7 +385,9 @@ def one_smoothed_loss_a_target(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def cuts_the_graph(logits, targets, pad_id, epsilon):
-    """The number is right, but no gradient comes back through it: it was cut out of torch's graph."""
+    """The loss is cut out of torch's graph.
+
+    The number is right, but no gradient comes back through it."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
     average = log_probabilities.mean(dim=-1)
@@ -384,8 +398,10 @@ def cuts_the_graph(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def logarithm_after_the_softmax(logits, targets, pad_id, epsilon):
-    """You take the softmax first and its logarithm afterwards. Where a probability is too small to be stored it becomes
-    0, and the loss infinite; smoothing looks at all words, the most unlikely too. log_softmax does both in one."""
+    """You take the softmax first and its logarithm afterwards. log_softmax does both in one and loses nothing.
+
+    A probability that is too small to be stored becomes 0, and its logarithm infinite; smoothing looks at all words,
+    the most unlikely too."""
     log_probabilities = logits.softmax(dim=-1).log()
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
     average = log_probabilities.mean(dim=-1)
@@ -407,14 +423,138 @@ def divides_by_the_sentences(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def averages_sentences_first(logits, targets, pad_id, epsilon):
-    """You take the mean of each sentence first and then the mean of the sentences: a word in a short sentence counts
-    for more than one in a long sentence. Every real target counts the same."""
+    """You take the mean of each sentence first and then the mean of the sentences. Every real target counts the same.
+
+    Like this a word in a short sentence counts for more than one in a long sentence."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
     average = log_probabilities.mean(dim=-1)
     losses = -(1 - epsilon) * chosen - epsilon * average
     real = targets != pad_id
     return ((losses * real).sum(dim=1) / real.sum(dim=1)).mean()
+
+
+@smoothed_loss.misconception
+def smooths_after_two_softmaxes(logits, targets, pad_id, epsilon):
+    """There are two softmaxes. log_softmax, and torch's cross-entropy, want the logits as they are."""
+    log_probabilities = logits.softmax(dim=-1).log_softmax(dim=-1)
+    chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
+    average = log_probabilities.mean(dim=-1)
+    losses = -(1 - epsilon) * chosen - epsilon * average
+    real = targets != pad_id
+    return losses[real].mean()
+
+
+@smoothed_loss.misconception
+def exponentials_of_large_logits(logits, targets, pad_id, epsilon):
+    """You take exponentials of the logits as they are, without subtracting the largest first. log_softmax does that for
+    you.
+
+    The exponential of 1000 is too large to be stored."""
+    log_probabilities = (logits.exp() / logits.exp().sum(dim=-1, keepdim=True)).log()
+    chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
+    average = log_probabilities.mean(dim=-1)
+    losses = -(1 - epsilon) * chosen - epsilon * average
+    real = targets != pad_id
+    return losses[real].mean()
+
+
+@smoothed_loss.misconception
+def logarithm_of_large_sums(logits, targets, pad_id, epsilon):
+    """You subtract the logarithm of a sum of exponentials that overflows. Subtract the largest logit before the
+    exponential, or use log_softmax.
+
+    The exponential of 1000 is too large to be stored."""
+    log_probabilities = logits - logits.exp().sum(dim=-1, keepdim=True).log()
+    chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
+    average = log_probabilities.mean(dim=-1)
+    losses = -(1 - epsilon) * chosen - epsilon * average
+    real = targets != pad_id
+    return losses[real].mean()
+
+
+@smoothed_loss.misconception
+def softmax_along_time(logits, targets, pad_id, epsilon):
+    """Your softmax runs over the positions of the sentence. Each position is a choice between words: the words are the
+    last axis."""
+    log_probabilities = logits.log_softmax(dim=1)
+    chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
+    average = log_probabilities.mean(dim=-1)
+    losses = -(1 - epsilon) * chosen - epsilon * average
+    real = targets != pad_id
+    return losses[real].mean()
+
+
+@smoothed_loss.misconception
+def softmax_along_the_batch(logits, targets, pad_id, epsilon):
+    """Your softmax runs over the batch. The words are the last axis.
+
+    So sentences compete with each other."""
+    log_probabilities = logits.log_softmax(dim=0)
+    chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
+    average = log_probabilities.mean(dim=-1)
+    losses = -(1 - epsilon) * chosen - epsilon * average
+    real = targets != pad_id
+    return losses[real].mean()
+
+
+@smoothed_loss.misconception
+def target_gets_no_share_of_epsilon(logits, targets, pad_id, epsilon):
+    """The target gets 1 - ε and every other word ε / V. The share ε / V belongs to the target too.
+
+    The soft targets add up to less than 1."""
+    log_probabilities = logits.log_softmax(dim=-1)
+    chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
+    average = log_probabilities.mean(dim=-1)
+    losses = -(1 - epsilon) * chosen - epsilon * (average - chosen / logits.shape[-1])
+    real = targets != pad_id
+    return losses[real].mean()
+
+
+@smoothed_loss.misconception
+def adds_a_constant(logits, targets, pad_id, epsilon):
+    """Your second term is a constant, whatever the model says. It is the mean of -log p over all words."""
+    log_probabilities = logits.log_softmax(dim=-1)
+    chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
+    average = torch.full_like(chosen, -math.log(logits.shape[-1]))
+    losses = -(1 - epsilon) * chosen - epsilon * average
+    real = targets != pad_id
+    return losses[real].mean()
+
+
+@smoothed_loss.misconception
+def returns_a_float(logits, targets, pad_id, epsilon):
+    """You return a plain Python number. Return the tensor.
+
+    A plain number has no graph behind it, so nothing can be learned from it."""
+    log_probabilities = logits.log_softmax(dim=-1)
+    chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
+    average = log_probabilities.mean(dim=-1)
+    losses = -(1 - epsilon) * chosen - epsilon * average
+    real = targets != pad_id
+    return losses[real].mean().item()
+
+
+@smoothed_loss.misconception
+def smooths_in_bits(logits, targets, pad_id, epsilon):
+    """You take logarithms to the base 2. Nats are asked for, the natural logarithm."""
+    log_probabilities = logits.log_softmax(dim=-1) / math.log(2)
+    chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
+    average = log_probabilities.mean(dim=-1)
+    losses = -(1 - epsilon) * chosen - epsilon * average
+    real = targets != pad_id
+    return losses[real].mean()
+
+
+@smoothed_loss.misconception
+def smooths_the_padding_alone(logits, targets, pad_id, epsilon):
+    """Your mask is inverted: you keep the padding and leave the words out."""
+    log_probabilities = logits.log_softmax(dim=-1)
+    chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
+    average = log_probabilities.mean(dim=-1)
+    losses = -(1 - epsilon) * chosen - epsilon * average
+    real = targets == pad_id
+    return losses[real].mean()
 
 
 @smoothed_loss.alternative

@@ -15,6 +15,7 @@ from course_lib.checking.settings import TinyTraining
 from course_lib.checking.subject import Subject
 from course_lib.exercises.training.shared import (
     expect_ids,
+    expect_no_graph,
     expect_number,
     expect_parameters,
 )
@@ -81,7 +82,7 @@ def expect_same_step(subject, case, max_norm: float, left_over: float | None, wh
         not untouched,
         "The parameters are what they were before: the optimizer never made a step, or its gradients were 0.",
     )
-    expect_parameters(seen["parameters"], wanted["parameters"], what)
+    expect_parameters(seen["parameters"], wanted["parameters"], "the parameter", what)
 
 
 @train_step.property("it returns the loss of the batch before the step", points=1)
@@ -102,11 +103,14 @@ def step_forces_the_targets(subject, case):
     expect(seen["calls"], "The model was never called.")
     call = seen["calls"][0]
     expect_ids(call["source"], source, "the source ids that the model was called with")
-    expect_ids(call["given"], training.shift_right(targets, bos_id), "what the decoder was given")
+    given = call["given"]
+    if given.dim() == 2:
+        given = given[:, : targets.shape[1]]  # one that is given more and ignores it sees no more, thanks to the mask
+    expect_ids(given, training.shift_right(targets, bos_id), "what the decoder was given")
     expect(call["training"], "The model was in evaluation mode during the step: dropout would be switched off.")
 
 
-@train_step.property("with a huge max_norm it is one plain step down the gradient", points=2)
+@train_step.property("with a huge max_norm it is one plain step down the gradient", points=1)
 def step_follows_the_gradient(subject, case):
     expect_same_step(subject, case, HUGE, None, "after one step with a huge max_norm")
 
@@ -122,10 +126,17 @@ def step_clips(subject, case):
     expect_same_step(subject, case, max_norm, None, f"after one step with max_norm = {max_norm}")
 
 
+@train_step.property("what it returns is a plain number: the memory of the batch is free again", points=1)
+def step_keeps_no_graph(subject, case):
+    got, seen = stepped(subject, case, HUGE)
+    expect_no_graph(got, seen)
+
+
 @train_step.misconception
 def gives_the_targets_unshifted(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """You give the decoder the targets unshifted: at each position it sees the token that it is asked for, and learns
-    nothing but to copy it."""
+    """You give the decoder the targets unshifted.
+
+    At each position it sees the token that it is asked for, and learns nothing but to copy it."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, targets)
@@ -138,8 +149,10 @@ def gives_the_targets_unshifted(model, optimizer, source, targets, bos_id, pad_i
 
 @train_step.misconception
 def compares_with_the_shifted_targets(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """Your loss compares the logits with the *shifted* targets, that is with what the decoder was given: it is trained
-    to repeat its input. The shifted ones go in, the targets are what should come out."""
+    """Your loss compares the logits with the *shifted* targets, that is with what the decoder was given. The shifted
+    ones go in, the targets are what should come out.
+
+    The model is trained to repeat its input."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
@@ -210,7 +223,9 @@ def begins_with_padding(model, optimizer, source, targets, bos_id, pad_id, max_n
 
 @train_step.misconception
 def counts_the_padding(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """Your loss counts padding, and so the model is trained to say PAD. Only real targets count."""
+    """Your loss counts padding. Only real targets count.
+
+    The model is trained to say PAD."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
@@ -223,8 +238,9 @@ def counts_the_padding(model, optimizer, source, targets, bos_id, pad_id, max_no
 
 @train_step.misconception
 def forgets_training_mode(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """The model is in evaluation mode, so there is no dropout during training. A step of training begins with
-    model.train()."""
+    """The model is in evaluation mode during the step. A step of training begins with training mode.
+
+    So there is no dropout."""
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
     loss = training.sequence_loss(logits, targets, pad_id)
@@ -236,8 +252,8 @@ def forgets_training_mode(model, optimizer, source, targets, bos_id, pad_id, max
 
 @train_step.misconception
 def keeps_old_gradients(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """backward() *adds* to what stands in .grad, and nobody cleared it before: old gradients count again. Clear them
-    before backward; if you do so only after the step, what stood there before the first call still counts."""
+    """Nobody clears the old gradients before backward(), which *adds* to what stands in .grad. If you clear them only
+    after the step, what stood there before the first call still counts."""
     model.train()
     logits = model(source, training.shift_right(targets, bos_id))
     loss = training.sequence_loss(logits, targets, pad_id)
@@ -249,8 +265,9 @@ def keeps_old_gradients(model, optimizer, source, targets, bos_id, pad_id, max_n
 
 @train_step.misconception
 def zeroes_before_the_step(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """You clear the gradients between backward and step, so the optimizer finds none and nothing changes. Clear them
-    before backward."""
+    """You clear the gradients between backward and step. Clear them before backward.
+
+    The optimizer finds none, and nothing changes."""
     model.train()
     logits = model(source, training.shift_right(targets, bos_id))
     loss = training.sequence_loss(logits, targets, pad_id)
@@ -303,8 +320,10 @@ def does_not_clip(model, optimizer, source, targets, bos_id, pad_id, max_norm):
 
 @train_step.misconception
 def clips_every_number(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """You cut every single number of the gradient off at max_norm. That bends its direction. Its length is meant: all
-    numbers are multiplied by the same factor."""
+    """You cut off every single number of the gradient at max_norm. Its length is meant: all numbers are multiplied by
+    the same factor.
+
+    Cutting numbers off one by one bends the gradient's direction."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
@@ -317,8 +336,10 @@ def clips_every_number(model, optimizer, source, targets, bos_id, pad_id, max_no
 
 @train_step.misconception
 def clips_each_parameter_alone(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """You shorten the gradient of each parameter by itself. That bends the direction of the whole. The length of all
-    gradients together is meant, and one factor for all of them."""
+    """You shorten the gradient of each parameter by itself. The length of all gradients together is meant, and one
+    factor for all of them.
+
+    That bends the direction of the whole."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
@@ -378,8 +399,9 @@ def clips_the_parameters(model, optimizer, source, targets, bos_id, pad_id, max_
 
 @train_step.misconception
 def clips_the_loss(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """You limit the loss. A loss above the limit then has no gradient at all, and nothing is learned from it. It is the
-    gradient that is shortened."""
+    """You limit the loss. It is the gradient that is shortened.
+
+    A loss above the limit has no gradient at all, and nothing is learned from it."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
@@ -391,8 +413,9 @@ def clips_the_loss(model, optimizer, source, targets, bos_id, pad_id, max_norm):
 
 @train_step.misconception
 def climbs(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """You go up the gradient: the loss becomes larger. The optimizer subtracts by itself; backward is called on the
-    loss, without a minus."""
+    """You go up the gradient. The optimizer subtracts by itself; backward is called on the loss, without a minus.
+
+    The loss becomes larger."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
@@ -405,8 +428,9 @@ def climbs(model, optimizer, source, targets, bos_id, pad_id, max_norm):
 
 @train_step.misconception
 def returns_the_loss_after_the_step(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """You compute the loss again after the step. The loss before the step is asked for; it is there already, and a
-    second forward pass costs time."""
+    """You compute the loss again after the step. The loss before the step is asked for, and it is there already.
+
+    A second forward pass costs time."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
@@ -433,7 +457,9 @@ def returns_the_length_of_the_gradient(model, optimizer, source, targets, bos_id
 
 @train_step.misconception
 def steps_without_backward(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """There is no backward(): the optimizer finds no gradients, and nothing changes."""
+    """There is no backward().
+
+    The optimizer finds no gradients, and nothing changes."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
@@ -445,7 +471,9 @@ def steps_without_backward(model, optimizer, source, targets, bos_id, pad_id, ma
 @train_step.misconception
 def takes_the_targets_to_begin_with_bos(model, optimizer, source, targets, bos_id, pad_id, max_norm):
     """You treat the targets as if BOS stood at their beginning: all but the last go in, all but the first should come
-    out. But they begin with the first word, so nobody ever asks for it, and the model is never given BOS."""
+    out. But they begin with the first word.
+
+    Nobody ever asks for the first word, and the model is never given BOS."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, targets[:, :-1])
@@ -458,8 +486,9 @@ def takes_the_targets_to_begin_with_bos(model, optimizer, source, targets, bos_i
 
 @train_step.misconception
 def sums_the_loss(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """Your loss is a sum over the targets, so the gradient grows with the size of the batch. The mean is asked for:
-    sequence_loss gives it."""
+    """Your loss is a sum over the targets. The mean is asked for.
+
+    The gradient grows with the size of the batch."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
@@ -472,8 +501,8 @@ def sums_the_loss(model, optimizer, source, targets, bos_id, pad_id, max_norm):
 
 @train_step.misconception
 def runs_without_gradients(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """The loss has no graph behind it (no_grad, detach, item or a new tensor cut it off), so backward has nowhere to
-    go. Call it on the loss as it comes out of the model."""
+    """The loss has no graph behind it (no_grad, detach, item or a new tensor cut it off). Call backward on the loss as
+    it comes out of the model."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id)).detach()
@@ -482,6 +511,76 @@ def runs_without_gradients(model, optimizer, source, targets, bos_id, pad_id, ma
     nn.utils.clip_grad_norm_(model.parameters(), max_norm)
     optimizer.step()
     return loss.item()
+
+
+@train_step.misconception
+def shifts_the_source(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    """You shift the source and give the decoder the targets as they are. The source stays as it is; it is the decoder's
+    input that is shifted."""
+    model.train()
+    optimizer.zero_grad()
+    logits = model(training.shift_right(source, bos_id), targets)
+    loss = training.sequence_loss(logits, targets, pad_id)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return loss.item()
+
+
+@train_step.misconception
+def shifts_the_source_too(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    """You shift the source as well. Only the decoder's input is shifted; the encoder reads the whole source."""
+    model.train()
+    optimizer.zero_grad()
+    logits = model(training.shift_right(source, bos_id), training.shift_right(targets, bos_id))
+    loss = training.sequence_loss(logits, targets, pad_id)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return loss.item()
+
+
+@train_step.misconception
+def returns_the_graph(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    """You return the loss as a tensor with its graph. A number is asked for.
+
+    Whoever collects the losses keeps the memory of every forward pass."""
+    model.train()
+    optimizer.zero_grad()
+    logits = model(source, training.shift_right(targets, bos_id))
+    loss = training.sequence_loss(logits, targets, pad_id)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return loss
+
+
+@train_step.misconception
+def clips_by_the_sum(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    """You measure the gradient by the sum of its absolute values. Its length is meant: the root of the sum of all
+    squares."""
+    model.train()
+    optimizer.zero_grad()
+    logits = model(source, training.shift_right(targets, bos_id))
+    loss = training.sequence_loss(logits, targets, pad_id)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm, 1.0)
+    optimizer.step()
+    return loss.item()
+
+
+@train_step.misconception
+def returns_the_sum_of_losses(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    """You return the sum of the losses of all targets. The loss is their mean, the number on which backward is
+    called."""
+    model.train()
+    optimizer.zero_grad()
+    logits = model(source, training.shift_right(targets, bos_id))
+    loss = training.sequence_loss(logits, targets, pad_id)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return loss.item() * int((targets != pad_id).sum())
 
 
 @train_step.alternative
@@ -496,7 +595,7 @@ def with_gradients_by_hand(model, optimizer, source, targets, bos_id, pad_id, ma
     for parameter, gradient in zip(parameters, gradients):
         parameter.grad = factor * gradient
     optimizer.step()
-    return loss
+    return loss.detach()
 
 
 @train_step.alternative
@@ -529,6 +628,19 @@ def zeroing_just_before_backward(model, optimizer, source, targets, bos_id, pad_
             p.grad.mul_(max_norm / length)
     optimizer.step()
     return loss.detach()
+
+
+@train_step.alternative
+def dropping_the_last_logits(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    model.train()
+    first = torch.full_like(targets[:, :1], bos_id)
+    logits = model(source, torch.cat([first, targets], dim=1))[:, :-1]
+    loss = training.sequence_loss(logits, targets, pad_id)
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return loss.item()
 
 
 @train_step.alternative

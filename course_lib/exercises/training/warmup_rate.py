@@ -61,6 +61,13 @@ def rate_is_positive(subject, case):
     expect(got > 0, f"The rate is {got:g}. A learning rate is positive, also at the first step.")
 
 
+@warmup_rate.property("its top is 1 / √(d_model · warmup), at step = warmup", points=1)
+def rate_at_the_top(subject, case):
+    _, d_model, warmup = case.values()
+    what = f"the rate at step {warmup} with d_model = {d_model}, warmup = {warmup}"
+    expect_rate(subject(warmup, d_model, warmup), (d_model * warmup) ** -0.5, what)
+
+
 @warmup_rate.property("during the warm-up it rises in a straight line from 0", points=1)
 def rate_rises(subject, case):
     _, d_model, warmup = case.values()
@@ -75,13 +82,6 @@ def rate_falls(subject, case):
         expect_ratio(subject, d_model, warmup, warmup, factor * warmup, factor**-0.5)
 
 
-@warmup_rate.property("its top is 1 / √(d_model · warmup), at step = warmup", points=1)
-def rate_at_the_top(subject, case):
-    _, d_model, warmup = case.values()
-    what = f"the rate at step {warmup} with d_model = {d_model}, warmup = {warmup}"
-    expect_rate(subject(warmup, d_model, warmup), (d_model * warmup) ** -0.5, what)
-
-
 @warmup_rate.property("it is d_model^-½ · min(step^-½, step · warmup^-1½) at every step", points=1)
 def rate_values(subject, case):
     step, d_model, warmup = case.values()
@@ -93,8 +93,9 @@ def rate_values(subject, case):
 
 @warmup_rate.misconception
 def takes_the_larger(step, d_model, warmup):
-    """Your rate is huge at the beginning, falls until the end of the warm-up and rises for ever after it: you take the
-    larger of the two parts where the smaller one counts."""
+    """You take the larger of the two parts. The smaller one counts.
+
+    Your rate is huge at the beginning, falls until the end of the warm-up and rises for ever after it."""
     rising = step * warmup**-1.5
     falling = step**-0.5
     return d_model**-0.5 * max(rising, falling)
@@ -110,8 +111,9 @@ def rises_with_the_root(step, d_model, warmup):
 
 @warmup_rate.misconception
 def falls_with_the_step(step, d_model, warmup):
-    """Your rate falls with the step itself, 1 / step. It falls as one over the root of the step, which is slower, and
-    only so do the two parts meet at step = warmup."""
+    """Your second part is 1 / step. It falls as one over the root of the step.
+
+    The two parts meet at step = warmup only like that."""
     rising = step * warmup**-1.5
     falling = step**-1.0
     return d_model**-0.5 * min(rising, falling)
@@ -119,8 +121,9 @@ def falls_with_the_step(step, d_model, warmup):
 
 @warmup_rate.misconception
 def warms_up_with_the_root_of_warmup(step, d_model, warmup):
-    """You wrote warmup^(-0.5) in the rising part. It meets the falling part at step = warmup only with the exponent
-    -1.5; like this there is hardly any warm-up."""
+    """You give warmup the exponent -0.5 in the rising part. It is -1.5.
+
+    There is hardly any warm-up: the two parts meet long before step = warmup."""
     rising = step * warmup**-0.5
     falling = step**-0.5
     return d_model**-0.5 * min(rising, falling)
@@ -128,8 +131,9 @@ def warms_up_with_the_root_of_warmup(step, d_model, warmup):
 
 @warmup_rate.misconception
 def warms_up_by_the_share(step, d_model, warmup):
-    """Your rising part is step / warmup, which reaches 1 at the end of the warm-up. It has to reach warmup^(-0.5), so
-    that it meets the falling part there."""
+    """Your rising part is step / warmup. It has to reach warmup^(-0.5) at the end of the warm-up, not 1.
+
+    The two parts do not meet at step = warmup."""
     rising = step / warmup
     falling = step**-0.5
     return d_model**-0.5 * min(rising, falling)
@@ -137,7 +141,7 @@ def warms_up_by_the_share(step, d_model, warmup):
 
 @warmup_rate.misconception
 def falls_relative_to_the_top(step, d_model, warmup):
-    """Your curve has the right form but its top is d_model^(-0.5), whatever the warm-up. A longer warm-up has a lower
+    """Your curve is measured by its top, which is d_model^(-0.5) whatever the warm-up. A longer warm-up has a lower
     top: 1 / √(d_model · warmup)."""
     rising = step / warmup
     falling = (warmup / step) ** 0.5
@@ -205,8 +209,9 @@ def counts_steps_from_zero(step, d_model, warmup):
 
 @warmup_rate.misconception
 def one_step_behind(step, d_model, warmup):
-    """You are one step behind, so the first two steps have the same rate. Steps are counted from 1: use step as it
-    is."""
+    """You count one step too few. Steps are counted from 1: use step as it is.
+
+    The first two steps have the same rate."""
     step = max(step - 1, 1)
     rising = step * warmup**-1.5
     falling = step**-0.5
@@ -215,15 +220,19 @@ def one_step_behind(step, d_model, warmup):
 
 @warmup_rate.misconception
 def only_falls(step, d_model, warmup):
-    """There is no warm-up: your rate is largest at the first step. The rising part is missing, or it is so steep that
-    it is never the smaller one: step is *multiplied* by warmup to the power -1.5."""
+    """The rising part is missing, or it is so steep that it is never the smaller one: step is *multiplied* by warmup to
+    the power -1.5.
+
+    There is no warm-up: your rate is largest at the first step."""
     falling = step**-0.5
     return d_model**-0.5 * falling
 
 
 @warmup_rate.misconception
 def only_rises(step, d_model, warmup):
-    """Your rate never stops rising. After the warm-up it falls as one over the root of the step."""
+    """The falling part is missing. After the warm-up the rate falls as one over the root of the step.
+
+    Your rate never stops rising."""
     rising = step * warmup**-1.5
     return d_model**-0.5 * rising
 
@@ -238,8 +247,9 @@ def stays_at_the_top(step, d_model, warmup):
 
 @warmup_rate.misconception
 def falls_in_a_straight_line(step, d_model, warmup):
-    """After the warm-up your rate falls in a straight line and reaches 0. It falls as one over the root of the step,
-    and never reaches 0."""
+    """After the warm-up your rate falls in a straight line. It falls as one over the root of the step.
+
+    Your rate reaches 0; the paper's never does."""
     rising = step * warmup**-1.5
     falling = warmup**-0.5 * max(0.0, 2 - step / warmup)
     return d_model**-0.5 * min(rising, falling)
@@ -255,8 +265,9 @@ def swaps_step_and_warmup(step, d_model, warmup):
 
 @warmup_rate.misconception
 def multiplies_by_a_usual_rate(step, d_model, warmup):
-    """You multiply by a usual learning rate on top. The formula is the whole rate, not a factor for another one: like
-    this nothing is learned."""
+    """You multiply by a usual learning rate on top. The formula is the whole rate, not a factor for another one.
+
+    The steps are so small that hardly anything is learned."""
     rising = step * warmup**-1.5
     falling = step**-0.5
     return 1e-3 * d_model**-0.5 * min(rising, falling)
@@ -264,7 +275,9 @@ def multiplies_by_a_usual_rate(step, d_model, warmup):
 
 @warmup_rate.misconception
 def drops_the_fraction(step, d_model, warmup):
-    """You divide whole numbers and drop the fraction (//): during the whole warm-up the rate is 0."""
+    """You divide whole numbers and drop the fraction (//).
+
+    During the whole warm-up the rate is 0."""
     rising = step // warmup * warmup**-0.5
     falling = step**-0.5
     return d_model**-0.5 * min(rising, falling)
@@ -280,10 +293,21 @@ def multiplies_by_the_exponent(step, d_model, warmup):
 
 @warmup_rate.misconception
 def falls_from_the_end_of_the_warmup(step, d_model, warmup):
-    """Your falling part counts steps from the end of the warm-up. It counts all steps, from the first: only then do
-    both parts meet at step = warmup."""
+    """Your falling part counts steps from the end of the warm-up. It counts all steps, from the first.
+
+    The two parts do not meet at step = warmup."""
     rising = step * warmup**-1.5
     falling = max(step - warmup, 1) ** -0.5
+    return d_model**-0.5 * min(rising, falling)
+
+
+@warmup_rate.misconception
+def loses_both_minus_signs(step, d_model, warmup):
+    """The minus is missing in both exponents inside the minimum: they are -0.5 and -1.5.
+
+    Your rate rises with the root of the step, for ever."""
+    rising = step * warmup**1.5
+    falling = step**0.5
     return d_model**-0.5 * min(rising, falling)
 
 
