@@ -203,8 +203,10 @@ def test_wheel_holds_every_file_of_both_packages_but_the_hidden_cases(source_cop
 def test_grading_with_the_wheel_says_what_is_missing(wheel: Path, tmp_path: Path, command: str) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "installed")
+    forget_this_checkout = "sys.meta_path[:] = [f for f in sys.meta_path if 'editable' not in f.__module__]"
+    program = f"import runpy, sys; {forget_this_checkout}; runpy.run_module('autograder', run_name='__main__')"
     done = subprocess.run(
-        [sys.executable, "-m", "autograder", command, "--course", str(tmp_path / "class")],
+        [sys.executable, "-c", program, command, "--course", str(tmp_path / "class")],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
         capture_output=True,

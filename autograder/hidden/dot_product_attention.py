@@ -43,7 +43,7 @@ def batched_self_attention(draw: Draw) -> list[Case]:
 
 @hidden(dot_product_attention.attention_scores, points=1)
 def attention_scores(draw: Draw) -> list[Case]:
-    n, m, d = draw.sizes((4, 8), (3, 7), (2, 6))
+    n, m, d = draw.sizes((4, 8), (3, 7), (5, 7))  # with d = 4, a mistaken factor of d / 2 would be √d
     first, second, third = draw.sizes((2, 4), (2, 4), (2, 4))
     return [
         {"q": draw.normal(n, d), "k": draw.normal(m, d)},
@@ -59,7 +59,7 @@ def attention_scores(draw: Draw) -> list[Case]:
 @hidden(dot_product_attention.scaled_dot_product_attention, points=2)
 def scaled_dot_product_attention(draw: Draw) -> list[Case]:
     def case(*leading: int, scale: float = 1.0, dtype: torch.dtype = torch.float64) -> Case:
-        n, m, d, d_v = draw.sizes((2, 7), (2, 7), (2, 7), (2, 7))
+        n, m, d, d_v = draw.sizes((2, 7), (2, 7), (5, 8), (2, 7))
         return {
             "q": draw.normal(*leading, n, d, scale=scale, dtype=dtype),
             "k": draw.normal(*leading, m, d, scale=scale, dtype=dtype),

@@ -13,9 +13,13 @@ from course_lib.exercises.encoder_decoder.shared import real, seen_so_far
 
 
 def building(draw: Draw, heads: int, d_k: int, norm_first: bool, **more: int) -> dict[str, Any]:
-    """The arguments of a constructor. d_ff is no multiple of d_model: then it is known which matrix is which."""
+    """The arguments of a constructor.
+
+    d_ff is no multiple of d_model, so that it is known which matrix is which; and it is larger: of a few hidden values,
+    ReLU may silence all.
+    """
     d_model = heads * d_k
-    sizes = {"d_model": d_model, "num_heads": heads, "d_ff": d_model + draw.choice([-3, -1, 1, 3, 5])}
+    sizes = {"d_model": d_model, "num_heads": heads, "d_ff": d_model + draw.choice([3, 5, 7])}
     return {**sizes, **more, "dropout": draw.number(0.1, 0.6), "norm_first": norm_first}
 
 

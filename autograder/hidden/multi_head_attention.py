@@ -68,13 +68,13 @@ def multi_head_einsum(draw: Draw) -> list[Case]:
         matrices = {name: draw.normal(d_model, d_model, scale=0.5) for name in ("w_q", "w_k", "w_v", "w_o")}
         return {"x": draw.normal(batch, time, d_model), **matrices, "num_heads": heads}
 
-    return [case(2, *draw.sizes((5, 8), (3, 4), (2, 4))), case(*draw.sizes((2, 4), (3, 6), (3, 5), (3, 6)))]
+    return [case(2, *draw.sizes((5, 8), (3, 4), (2, 3))), case(*draw.sizes((2, 4), (3, 6), (3, 5), (3, 6)))]
 
 
 @hidden(exercises.grouped_query_attention, points=1)
 def grouped_query_attention(draw: Draw) -> list[Case]:
     def case(batch: int, groups: int, share: int, dtype: torch.dtype = torch.float64) -> Case:
-        queries, keys, d_k, d_v = draw.sizes((2, 7), (2, 7), (2, 7), (2, 7))
+        queries, keys, d_k, d_v = draw.sizes((2, 7), (2, 7), (5, 8), (2, 7))
         return {
             "q": draw.normal(batch, groups * share, queries, d_k, dtype=dtype),
             "k": draw.normal(batch, groups, keys, d_k, dtype=dtype),
