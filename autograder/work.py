@@ -23,8 +23,8 @@ from autograder.inside.walls import Limits
 from autograder.judge import Judged, Patience, judge
 from autograder.rebuild import NotRebuilt, Rebuilt, rebuild
 from autograder.runners import RunnerError
-from autograder.sight import require_blindness
 from autograder.seed import PUBLIC, digest_of
+from autograder.sight import require_blindness
 from autograder.verdict import ExerciseVerdict, Verdict
 from autograder.warm import Warm, WarmError
 
@@ -94,14 +94,10 @@ def judge_behind_walls(task: Task) -> Judged:
     """Judge with this process's warm process. Should that one be lost, once more with a new one."""
     with ONE_AT_A_TIME:
         try:
-            return judge(
-                rebuilt(task), warm_process(task.walls, task.folders), task.patience, task.limits, task.seed
-            )
+            return judge(rebuilt(task), warm_process(task.walls, task.folders), task.patience, task.limits, task.seed)
         except WarmError:
             forget_warm_process()
-            return judge(
-                rebuilt(task), warm_process(task.walls, task.folders), task.patience, task.limits, task.seed
-            )
+            return judge(rebuilt(task), warm_process(task.walls, task.folders), task.patience, task.limits, task.seed)
 
 
 def rebuilt(task: Task) -> Rebuilt:
