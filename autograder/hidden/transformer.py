@@ -143,4 +143,6 @@ def subsampled_lengths(draw: Draw) -> list[Case]:
         lengths = [1, kernel - 1, *range(kernel, kernel + stride + 1), draw.integer(30, 99)]
         return {"lengths": torch.tensor(draw.shuffled(lengths)), "kernel": kernel, "stride": stride}
 
-    return [case(*draw.sizes((4, 7), (3, 5))), case(*draw.sizes((2, 3), (4, 5))), case(draw.integer(3, 6), 2)]
+    stride = draw.integer(2, 4)
+    much_wider = case(stride + draw.integer(2, 4), stride)  # more than a step wider than the shortest recording
+    return [much_wider, case(*draw.sizes((2, 3), (4, 5))), case(draw.integer(3, 6), 2)]
