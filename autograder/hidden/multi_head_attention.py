@@ -40,6 +40,7 @@ def multi_head_parameters(draw: Draw) -> list[Case]:
 
 @hidden(exercises.multi_head_attention, points=2)
 def multi_head_attention(draw: Draw) -> list[Case]:
+    # d_k is never 3: matrices of (3, d_model) also look like three vectors, one each for q, k and v.
     def case(heads: int, d_k: int, batch: int, queries: int, keys: int, mask: Tensor | None, scale: float) -> Case:
         d_model = heads * d_k
         return {
@@ -56,7 +57,7 @@ def multi_head_attention(draw: Draw) -> list[Case]:
     return [
         case(heads, d_k, batch, queries, keys, draw.mask(batch, queries, keys), 1),
         case(2, d_k, 3, keys, queries, draw.mask(keys, queries), 2),
-        case(5, draw.integer(3, 6), 2, queries, keys, None, 1),
+        case(5, draw.integer(4, 6), 2, queries, keys, None, 1),
         case(heads + 1, 4, 1, 1, keys, draw.mask(1, 1, keys), 1),
     ]
 
