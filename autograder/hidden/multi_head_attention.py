@@ -40,7 +40,7 @@ def multi_head_parameters(draw: Draw) -> list[Case]:
 
 @hidden(exercises.multi_head_attention, points=2)
 def multi_head_attention(draw: Draw) -> list[Case]:
-    # d_k is never 3: matrices of (3, d_model) also look like three vectors, one each for q, k and v.
+    # d_k is 4 or more: the (3, d_model) matrix of one head has as many numbers as three biases, and is taken for them.
     def case(heads: int, d_k: int, batch: int, queries: int, keys: int, mask: Tensor | None, scale: float) -> Case:
         d_model = heads * d_k
         return {
