@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
+from torch import Tensor
 
 from autograder.hidden import Case, Draw, hidden
 from course_lib import masks as reference
@@ -50,15 +53,15 @@ def cross_mask(draw: Draw) -> list[Case]:
 
 @hidden(masks.masked_softmax, points=2)
 def masked_softmax(draw: Draw) -> list[Case]:
-    """Always among them: rows in which everything is hidden, and hidden scores far above the allowed ones."""
+    """Always among them: rows in which everything is hidden, scores near ±1000, hidden ones far above the allowed."""
     batch, heads, queries, keys = draw.sizes((2, 3), (2, 4), (3, 5), (4, 6))
     several = draw.mask(batch, 1, queries, keys)
     several[:, :, draw.integer(0, queries - 1)] = False
     low, high = draw.number(300, 500), draw.number(900, 1300)
-    far = torch.tensor([[-low, -low - 2, low + 100, -low - 0.5], [5.0, 6.0, 7.0, 8.0], [-low, high, 1 - low, -high]])
+    far = torch.tensor([[-low, -low - 2, low + 100, -low - 0.5], [5.0, 6.0, 7.0, 8.0], [-999.0, high, -1000.0, 3.0]])
     near = torch.tensor([[high, high + 1, -high], [0.5, 0.1, -0.4], [-high, -high - 1, 1 - high]])
-    ordinary = draw.mask(queries, keys)
-    ordinary[-1] = False
+    ordinary = draw.mask(2, queries, keys)
+    ordinary[0, 0] = ordinary[1, -1] = False
     return [
         {"scores": draw.normal(batch, heads, queries, keys, scale=2), "mask": several},
         {"scores": far.double(), "mask": torch.tensor([[1, 1, 0, 1], [0, 0, 0, 0], [1, 0, 1, 0]]).bool()},
@@ -69,7 +72,7 @@ def masked_softmax(draw: Draw) -> list[Case]:
 
 @hidden(masks.masked_attention, points=2)
 def masked_attention(draw: Draw) -> list[Case]:
-    def case(leading: list[int], mask_leading: list[int], dtype: torch.dtype = torch.float64) -> Case:
+    def case(leading: list[int], mask_leading: list[int], dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
         n, m, d, d_v = draw.sizes((2, 8), (2, 8), (2, 8), (2, 8))
         return {
             "q": draw.normal(*leading, n, d, dtype=dtype),
@@ -80,8 +83,14 @@ def masked_attention(draw: Draw) -> list[Case]:
 
     batch, heads = draw.sizes((2, 4), (2, 4))
     n = draw.integer(5, 7)
+    large = case([3], [3])  # scores near 1000 and near -1000, and a row in which everything is hidden
+    _, queries, d_k = large["q"].shape
+    large["q"][..., 0] = draw.number(28.1, 28.3) * math.sqrt(d_k) * (-1.0) ** torch.arange(queries)
+    large["k"][..., 0] = 35.2
+    large["mask"][1, 0] = False
     return [
         case([batch, heads], [batch, 1]),
+        large,
         {
             "q": draw.normal(2, n, 3, scale=5),
             "k": draw.normal(2, n, 3, scale=5),

@@ -48,7 +48,7 @@ def multi_head_attention(draw: Draw) -> list[Case]:
             "num_heads": heads,
             "dropout": draw.number(0.2, 0.7),
             "query": draw.normal(batch, queries, d_model, scale=scale),
-            "key": draw.normal(batch, keys, d_model),
+            "key": draw.normal(batch, keys, d_model, scale=scale),
             "value": draw.normal(batch, keys, d_model),
             "mask": mask,
         }
@@ -58,28 +58,37 @@ def multi_head_attention(draw: Draw) -> list[Case]:
         case(heads, d_k, batch, queries, keys, draw.mask(batch, queries, keys), 1),
         case(2, d_k, 3, keys, queries, draw.mask(keys, queries), 2),
         case(5, draw.integer(4, 6), 2, queries, keys, None, 1),
-        case(heads + 1, 4, 1, 1, keys, draw.mask(1, 1, keys), 1),
+        case(heads + 1, 4, 2, queries, keys, draw.mask(2, queries, keys), 40),  # scores beyond 1000
     ]
 
 
 @hidden(exercises.multi_head_einsum, points=1)
 def multi_head_einsum(draw: Draw) -> list[Case]:
-    def case(batch: int, time: int, heads: int, d_k: int) -> Case:
+    def case(batch: int, time: int, heads: int, d_k: int, scale: float = 1.0) -> Case:
         d_model = heads * d_k
         matrices = {name: draw.normal(d_model, d_model, scale=0.5) for name in ("w_q", "w_k", "w_v", "w_o")}
-        return {"x": draw.normal(batch, time, d_model), **matrices, "num_heads": heads}
+        return {"x": draw.normal(batch, time, d_model, scale=scale), **matrices, "num_heads": heads}
 
-    return [case(2, *draw.sizes((5, 8), (3, 4), (2, 3))), case(*draw.sizes((2, 4), (3, 6), (3, 5), (3, 6)))]
+    return [
+        case(2, *draw.sizes((5, 8), (3, 4), (2, 3))),
+        case(*draw.sizes((2, 4), (3, 6), (3, 5), (3, 6))),
+        case(2, *draw.sizes((4, 6), (2, 3), (2, 4)), scale=40),  # scores beyond 1000
+    ]
 
 
 @hidden(exercises.grouped_query_attention, points=1)
 def grouped_query_attention(draw: Draw) -> list[Case]:
-    def case(batch: int, groups: int, share: int, dtype: torch.dtype = torch.float64) -> Case:
+    def case(batch: int, groups: int, share: int, scale: float = 1.0, dtype: torch.dtype = torch.float64) -> Case:
         queries, keys, d_k, d_v = draw.sizes((2, 7), (2, 7), (5, 8), (2, 7))
         return {
-            "q": draw.normal(batch, groups * share, queries, d_k, dtype=dtype),
-            "k": draw.normal(batch, groups, keys, d_k, dtype=dtype),
+            "q": draw.normal(batch, groups * share, queries, d_k, scale=scale, dtype=dtype),
+            "k": draw.normal(batch, groups, keys, d_k, scale=scale, dtype=dtype),
             "v": draw.normal(batch, groups, keys, d_v, dtype=dtype),
         }
 
-    return [case(2, 2, 2), case(1, 3, draw.integer(2, 3)), case(3, draw.integer(2, 4), 3, dtype=torch.float32)]
+    return [
+        case(2, 2, 2),
+        case(1, 3, draw.integer(2, 3)),
+        case(3, draw.integer(2, 4), 3, dtype=torch.float32),
+        case(2, 2, draw.integer(2, 3), scale=50),  # scores beyond 1000
+    ]

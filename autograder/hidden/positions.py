@@ -33,6 +33,7 @@ def positional_encoding(draw: Draw) -> list[Case]:
         case(2, draw.integer(4, 8), 2 * draw.integer(2, 5) + 1, 0, torch.float32),
         case(*draw.sizes((3, 5), (6, 12)), 4, draw.integer(20, 60), torch.float64),
         case(3, 1, even(draw, 4, 8), draw.integer(1, 5), torch.float32),
+        case(2, draw.integer(3, 5), even(draw, 6, 10), draw.integer(1, 5), torch.float16),
     ]
 
 

@@ -34,7 +34,7 @@ def feed_forward(draw: Draw) -> list[Case]:
     return [
         case(*draw.sizes((2, 4), (4, 6), (7, 9), (5, 8))),
         case(*draw.sizes((2, 4), (2, 5), (4, 6), (9, 14)), scale=2),
-        case(1, 2, *draw.sizes((5, 8), (9, 12)), scale=2),
+        case(2, 2, *draw.sizes((5, 8), (9, 12)), scale=2),
     ]
 
 
