@@ -2,7 +2,7 @@
 
 `build`       makes the notebooks from solutions/; `bootstrap` their first cell
 `working_copy`  the student's own copy of the notebooks; `files` writes what commands write, and keeps what people made
-`hidden`      the cases that only the grader runs
+`hidden`      how the cases that only the grader runs are made; `seed` the class's own secret that they come from
 `cli`         the commands: python -m autograder --help
 `course`      the course folder, as nbgrader knows it; `release` fills it; `errors` what an instructor is told
 `collect`     places what came from an LMS

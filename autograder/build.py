@@ -178,9 +178,9 @@ def known_exercise(name: str, stem: str):  # type: ignore[no-untyped-def]
 def exercise_line(name: str, stem: str) -> str:
     """Points, minutes and difficulty of an exercise, for the reader."""
     exercise = known_exercise(name, stem)
-    points = exercise.max_points + all_hidden()[name].points
+    points = f"{exercise.max_points:g} points here, {exercise.hidden_points:g} more when graded"
     stars = "●" * exercise.difficulty + "○" * (3 - exercise.difficulty)
-    return f"**Exercise `{name}`** · {points:g} points · about {exercise.minutes} minutes · difficulty {stars}"
+    return f"**Exercise `{name}`** · {points} · about {exercise.minutes} minutes · difficulty {stars}"
 
 
 def header_line(stem: str) -> str:
@@ -261,13 +261,13 @@ def readme() -> str:
 
 def course_map(folder: str = "") -> str:
     """A table with a line for each notebook: its title, what is built in it, minutes and points of the exercises."""
-    lines = ["| notebook | you build | minutes | points |", "|---|---|---|---|"]
+    lines = ["| notebook | you build | minutes | points here + when graded |", "|---|---|---|---|"]
     for stem in stems():
         exercises = [e for e in all_exercises().values() if e.topic == stem.partition("_")[2]]
         names = ", ".join(f"`{e.name}`" for e in exercises)
         minutes = sum(e.minutes for e in exercises)
-        points = sum(e.max_points + all_hidden()[e.name].points for e in exercises)
-        lines.append(f"| [{title(stem)}]({folder}{stem}.ipynb) | {names} | {minutes} | {points:g} |")
+        here, later = sum(e.max_points for e in exercises), sum(e.hidden_points for e in exercises)
+        lines.append(f"| [{title(stem)}]({folder}{stem}.ipynb) | {names} | {minutes} | {here:g} + {later:g} |")
     return "\n".join(lines)
 
 

@@ -34,6 +34,11 @@ NO_WALLS = (
     "--without-walls."
 )
 
+NO_HIDDEN_CASES = (
+    "This is the package that students install: it holds no hidden cases, and without them nothing can be released or "
+    "graded. Get the course's repository and run `make lab` in it, or `pip install -e '.[grader]'`."
+)
+
 
 def say(text: str) -> None:
     """Print a line, however long it is. Names of files are strangers': none may command the terminal."""
@@ -46,6 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except CourseError as error:
         err.print(f"[bold]{escape(str(error))}[/bold]", soft_wrap=True)
+        return 1
+    except ModuleNotFoundError as error:
+        if error.name != "autograder.hidden":
+            raise
+        err.print(f"[bold]{NO_HIDDEN_CASES}[/bold]", soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         err.print("Stopped. What was finished is saved.")
@@ -74,6 +84,7 @@ def parser() -> argparse.ArgumentParser:
 
     one = command("release", run_release, "make the notebooks for students, and enter them into the gradebook")
     one.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", help="for example 02_masks (default: all)")
+    one.add_argument("--new-seed", action="store_true", help="other hidden cases: what is graded is then graded anew")
 
     one = command("collect", run_collect, "place what was handed in: a folder or zip from an LMS or from Colab")
     one.add_argument("downloaded", type=Path, metavar="FOLDER", help="the folder or zip file")
@@ -137,8 +148,8 @@ def run_release(options: argparse.Namespace) -> int:
     course = course_of(options)
     assignments = options.assignments or stems()
     with bar("releasing", len(assignments)) as progress:
-        for assignment in assignments:
-            release(course, [assignment])
+        for number, assignment in enumerate(assignments):
+            release(course, [assignment], new_seed=options.new_seed and number == 0)
             progress.advance(progress.task_ids[0])
     say(f"{len(assignments)} released: {escape(str(course.root / 'release'))}")
     return 0
@@ -406,7 +417,7 @@ def run_sample(options: argparse.Namespace) -> int:
     with local_workers(options) as workers:
         course = course_of(options)
         assignment = options.assignment
-        options.assignments = []
+        options.assignments, options.new_seed = [], False
         run_release(options)
         with course.gradebook() as gradebook:
             gradebook.update_or_create_assignment(assignment, duedate=sample_due_date(assignment))

@@ -43,7 +43,7 @@ class ClusterWorkers:
         try:
             found = self.client.run(what_judges_here, folders)
         except ImportError as error:
-            advice = "install this package there."
+            advice = "install it there from the repository, with `pip install -e '.[grader,cluster]'`."
             raise CourseError(f"A worker of {address} cannot judge ({error}): {advice}") from None
         if not found:
             advice = f"Start one: dask worker {address} --nthreads 1"

@@ -7,6 +7,7 @@ earlier/ada/02_masks/2026-03-02_10-30-00.ipynb   what it replaced there
 autograded/ada/02_masks/02_masks.ipynb     with the judge's reports
 feedback/ada/02_masks/02_masks.html        for the student
 verdicts/02_masks/ada.json                 what the judge found, for the report and for regrading
+hidden_seed                                the secret that this class's hidden cases are made from (see `seed`)
 gradebook.db                               nbgrader's database (any other by its address)
 kept/                                      what a person had made of one of these files before a command wrote it anew
 """
@@ -23,6 +24,7 @@ from traitlets.config import Config, PyFileConfigLoader
 
 from autograder.errors import CourseError as CourseError
 from autograder.files import Ledger, ledger_of
+from autograder.seed import ENVIRONMENT, FILE, read_seed
 
 HERE = Path(__file__).resolve().parent
 
@@ -51,7 +53,12 @@ class Course:
 
     def config(self) -> Config:
         """nbgrader's configuration (nbgrader_config.py), for this folder and this gradebook."""
+        before = os.environ.get(ENVIRONMENT)
         config = PyFileConfigLoader("nbgrader_config.py", path=str(HERE)).load_config()
+        if before is None:  # it names the seed of the folder that it lies in, for kernels; none is started here
+            os.environ.pop(ENVIRONMENT, None)
+        else:
+            os.environ[ENVIRONMENT] = before
         config.CourseDirectory.root = str(self.root)
         config.CourseDirectory.db_url = self.db_url
         config.Exchange.root = str(self.root / "exchange")
@@ -66,6 +73,10 @@ class Course:
         """nbgrader's gradebook, to be used in a `with` statement."""
         put_own_commands_on_path()
         return Gradebook(self.db_url, self.course_id)
+
+    def hidden_seed(self) -> str:
+        """What the hidden cases of this class are made from. Raises: CourseError if it is missing."""
+        return read_seed(self.root / FILE)
 
     def source(self, assignment: str) -> Path:
         return self.root / "source" / assignment / f"{assignment}.ipynb"

@@ -133,13 +133,14 @@ def plan(
     missing = sorted(set(chosen) - set(everybody))
     if missing:
         raise CourseError(f"{missing[0]} has handed in nothing for {assignment}.")
+    seed = course.hidden_seed()
     master = json.dumps(book.master_of(course, gradebook, assignment))
     folders = class_folders(course.root, course.db)
     tasks = []
     for student in chosen:
         text = handed_in(course, assignment, student)
-        digest = work.digest(text, master, book.timestamp_text(course, assignment, student))
-        tasks.append(Task(assignment, student, text, master, digest, patience, walls=walls, folders=folders))
+        digest = work.digest(text, master, seed, book.timestamp_text(course, assignment, student))
+        tasks.append(Task(assignment, student, text, master, digest, patience, walls=walls, folders=folders, seed=seed))
     return tasks
 
 
@@ -321,4 +322,4 @@ def keep_judging(connection: Connection, warm: Warm | None, of_others: Sequence[
 def lost(task: Task) -> Result:
     """A submission that takes every worker down."""
     reason = "The process that judged it ended again and again without a result: a person has to look at this notebook."
-    return Result(Verdict(task.student, task.assignment, "flagged", reason, digest=task.digest))
+    return Result(replace(work.blank_verdict(task), status="flagged", reason=reason))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nbformat import NotebookNode
@@ -19,6 +19,7 @@ from autograder.needed import needed
 from autograder.rebuild import Rebuilt
 from autograder.references import revealed_after, visible_sources
 from autograder.runners import CellOutput, Runner, RunnerError, TimeIsUp
+from autograder.seed import PUBLIC
 from autograder.verdict import ExerciseVerdict
 from autograder.warm import Warm
 from course_lib.checking.exercise import Exercise
@@ -52,12 +53,12 @@ class Judged:
     peak_bytes: int = 0
 
 
-def judge(rebuilt: Rebuilt, warm: Warm, patience: Patience, limits: Limits) -> Judged:
-    """Run a rebuilt submission and judge each exercise at its place."""
-    trial = Trial(rebuilt, warm, patience, limits)
+def judge(rebuilt: Rebuilt, warm: Warm, patience: Patience, limits: Limits, seed: str = PUBLIC) -> Judged:
+    """Run a rebuilt submission and judge each exercise at its place. seed: of the hidden cases."""
+    trial = Trial(rebuilt, warm, patience, limits, seed)
     trial.run_all()
     if trial.lacks_a_name:
-        trial = Trial(rebuilt, warm, patience, limits, everything=True)
+        trial = Trial(rebuilt, warm, patience, limits, seed, everything=True)
         trial.run_all()
     return trial.judged
 
@@ -65,11 +66,14 @@ def judge(rebuilt: Rebuilt, warm: Warm, patience: Patience, limits: Limits) -> J
 class Trial:
     """One run through a notebook."""
 
-    def __init__(self, rebuilt: Rebuilt, warm: Warm, patience: Patience, limits: Limits, everything: bool = False):
+    def __init__(
+        self, rebuilt: Rebuilt, warm: Warm, patience: Patience, limits: Limits, seed: str, everything: bool = False
+    ):
         self.rebuilt = rebuilt
         self.warm = warm
         self.patience = patience
         self.limits = limits
+        self.seed = seed
         self.cells = rebuilt.notebook.cells
         self.by_student = rebuilt.students
         self.judged = Judged(rebuilt.notebook, notes=list(rebuilt.notes))
@@ -179,11 +183,12 @@ class Trial:
         if i in self.fatal or visible.outcome == "not attempted":
             concealed = conceal(hidden, visible)
         else:
-            concealed = self.report(
-                i, exercise, lambda bench: conceal(hidden, grade(exercise, Subject(bench), hidden.cases))
+            cases = hidden.cases(self.seed)
+            # What is wrong on the visible cases has its name already; only what is right there is looked into again.
+            found = self.report(
+                i, exercise, lambda bench: grade(exercise, Subject(bench), cases, is_diagnosed=visible.passed)
             )
-            if len(concealed.checks) > 1:  # it ended before it could be concealed
-                concealed = conceal(hidden, concealed)
+            concealed = conceal(hidden, found if visible.passed else replace(found, diagnosis=visible.diagnosis))
         cell.outputs = [report_output(visible)]
         for later in self.cells:
             if grade_id_of(later) == name + HIDDEN:

@@ -1,5 +1,6 @@
 """nbgrader's configuration for this course. Run nbgrader's commands in this folder; all paths are relative to it."""
 
+import os
 from pathlib import Path
 
 here = Path(__file__).resolve().parent
@@ -10,6 +11,9 @@ c.CourseDirectory.course_id = "transformer"
 c.CourseDirectory.root = str(here)
 c.CourseDirectory.db_url = f"sqlite:///{here / 'gradebook.db'}"
 c.Exchange.root = str(here / "exchange")
+
+# Where a kernel that nbgrader starts finds what the hidden cases of this class are made from.
+os.environ["COURSE_HIDDEN_SEED"] = str(here / "hidden_seed")
 
 # A training cell takes minutes on a slow laptop; the checks themselves take milliseconds.
 c.ExecutePreprocessor.timeout = 600

@@ -10,12 +10,13 @@ from pathlib import Path
 from nbgrader.apps import NbGraderAPI
 
 from autograder.course import HERE, Course, CourseError, put_own_commands_on_path
+from autograder.seed import prepare_seed
 
 CONFIG = HERE / "nbgrader_config.py"
 
 
-def release(course: Course, assignments: Sequence[str]) -> list[Path]:
-    """Write the sources and generate the releases of these assignments."""
+def release(course: Course, assignments: Sequence[str], new_seed: bool = False) -> list[Path]:
+    """Write the sources and generate the releases of these assignments. The first one makes the class's seed."""
     from autograder.build import as_text, solution_notebook, stems
 
     unknown = sorted(set(assignments) - set(stems()))
@@ -23,6 +24,9 @@ def release(course: Course, assignments: Sequence[str]) -> list[Path]:
         raise CourseError(f"There is no assignment {unknown[0]}. There are: {', '.join(stems())}.")
     put_own_commands_on_path()
     (course.root / "exchange").mkdir(parents=True, exist_ok=True)  # formgrader complains without it
+    prepare_seed(course.root, new_seed)
+    if course.root != HERE and not (course.root / ".gitignore").exists():
+        (course.root / ".gitignore").write_text("hidden_seed*\n", encoding="utf-8")
     if not (course.root / CONFIG.name).exists():  # so that nbgrader's own commands and formgrader work there
         shutil.copy(CONFIG, course.root)
     released = []

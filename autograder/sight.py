@@ -37,7 +37,7 @@ OF_A_PROJECT = (
 )
 OF_A_CLASS = (
     *("*.db", "submitted", "submitted/*/*/*.ipynb", "autograded/*/*/*.ipynb", "source/*/*.ipynb", "verdicts/*/*.json"),
-    *(".git/HEAD", "nbgrader_config.py"),
+    *(".git/HEAD", "nbgrader_config.py", "hidden_seed"),
 )
 
 

@@ -44,6 +44,7 @@ class Verdict:
     cell_seconds: float = 0.0  # of these, spent in the student's own cells
     peak_megabytes: float = 0.0  # of the process that ran the student's code
     digest: str = ""  # of the submitted file and of everything that judged it: equal digests need no regrading
+    hidden_seed: str = ""  # a digest of it: tells whether two submissions met the same hidden cases
     graded_at: str = ""  # UTC, ISO 8601
 
     @property

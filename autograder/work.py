@@ -23,6 +23,7 @@ from autograder.inside.walls import Limits
 from autograder.judge import Judged, Patience, judge
 from autograder.rebuild import NotRebuilt, Rebuilt, rebuild
 from autograder.runners import RunnerError
+from autograder.seed import PUBLIC, digest_of
 from autograder.sight import require_blindness
 from autograder.verdict import ExerciseVerdict, Verdict
 from autograder.warm import Warm, WarmError
@@ -43,6 +44,7 @@ class Task:
     limits: Limits = field(default_factory=lambda: Limits(cpu_seconds=900))  # each cell has its own, tighter limit
     walls: tuple[str, ...] | None = None  # to use at most these; None: all that there are
     folders: tuple[Path, ...] = ()  # of the class: student code must not see them, where this machine has them
+    seed: str = field(default=PUBLIC, repr=False)  # of the hidden cases
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Result:
 def do(task: Task) -> Result:
     """Judge one submission. Whatever is wrong with it ends in a verdict."""
     start = time.monotonic()
-    verdict = Verdict(task.student, task.assignment, "zeroed", digest=task.digest)
+    verdict = blank_verdict(task)
     try:
         if task.submitted is None:
             raise NotRebuilt("zeroed", "No notebook was handed in.")
@@ -83,14 +85,19 @@ def do(task: Task) -> Result:
     )
 
 
+def blank_verdict(task: Task) -> Verdict:
+    """What is known before anything is judged."""
+    return Verdict(task.student, task.assignment, "zeroed", digest=task.digest, hidden_seed=digest_of(task.seed))
+
+
 def judge_behind_walls(task: Task) -> Judged:
     """Judge with this process's warm process. Should that one be lost, once more with a new one."""
     with ONE_AT_A_TIME:
         try:
-            return judge(rebuilt(task), warm_process(task.walls, task.folders), task.patience, task.limits)
+            return judge(rebuilt(task), warm_process(task.walls, task.folders), task.patience, task.limits, task.seed)
         except WarmError:
             forget_warm_process()
-            return judge(rebuilt(task), warm_process(task.walls, task.folders), task.patience, task.limits)
+            return judge(rebuilt(task), warm_process(task.walls, task.folders), task.patience, task.limits, task.seed)
 
 
 def rebuilt(task: Task) -> Rebuilt:
@@ -135,9 +142,10 @@ def forget_warm_process() -> None:
 # --- what a verdict depends on --------------------------------------------------------------------------------------
 
 
-def digest(submitted: str | None, master: str, timestamp: str = "") -> str:
-    """Changes if the submission, the released notebook or anything that judges has changed."""
-    text = "\0".join([submitted if submitted is not None else "", master, timestamp, engine_digest()])
+def digest(submitted: str | None, master: str, seed: str, timestamp: str = "") -> str:
+    """Changes if the submission, the released notebook, the hidden cases or anything that judges has changed."""
+    judges = [master, digest_of(seed), engine_digest()]
+    text = "\0".join([submitted if submitted is not None else "", timestamp, *judges])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

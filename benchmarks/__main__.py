@@ -1,8 +1,8 @@
 """`python -m benchmarks` runs the measurements and prints their tables; names choose some; --list names them.
 
 Exit code 1 if a target is missed. Times are CPU times on one thread: they depend on the machine, ratios hardly do.
-`grading` and `thousand` run only if they are named: they take many minutes, and their times are wall-clock times of
-whole commands, which want a quiet machine.
+`hidden`, `grading` and `thousand` run only if they are named: they take many minutes. The times of the last two are
+wall-clock times of whole commands, which want a quiet machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.tables import Row, machine, markdown
 
 ALWAYS = ["checks", "mutation", "reversal", "translator", "speed", "cache"]
 OF_THE_GRADER = ["grading", "thousand"]
-NAMES = [*ALWAYS, *OF_THE_GRADER]
+NAMES = [*ALWAYS, "hidden", *OF_THE_GRADER]
 
 
 def title(module: ModuleType) -> str:
@@ -39,6 +39,8 @@ def settings(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         said["submissions"] = arguments.submissions
     if name == "grading":
         said["full"] = arguments.full
+    if name == "hidden" and arguments.seeds:
+        said["seeds"] = arguments.seeds
     return said
 
 
@@ -56,6 +58,7 @@ def main() -> int:
     parser.add_argument(
         "--submissions", nargs="+", type=class_size, metavar="N", help="grading (default: 12 60), thousand (1000)"
     )
+    parser.add_argument("--seeds", type=int, metavar="N", help="hidden: so many classes, each with its own seed (30)")
     parser.add_argument("--full", action="store_true", help="grading: nbgrader grades the larger class too (minutes)")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(NAMES)

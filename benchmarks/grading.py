@@ -135,7 +135,8 @@ def copy_of(course: Course, folder: Path, count: int) -> Course:
     copy = Course(folder)
     for part in ("source", "release"):
         shutil.copytree(course.root / part, folder / part)
-    shutil.copy(course.root / "gradebook.db", folder)
+    for file in ("gradebook.db", "hidden_seed"):
+        shutil.copy(course.root / file, folder)
     for student in course.students(ASSIGNMENT)[:count]:
         shutil.copytree(course.root / "submitted" / student, folder / "submitted" / student)
     return copy

@@ -42,6 +42,7 @@ class ExerciseInfo:
     name: str
     topic: str
     points: float
+    hidden_points: float  # more when it is graded
     minutes: int
     difficulty: int
 
@@ -71,8 +72,11 @@ class ExerciseList(tuple[ExerciseInfo, ...]):
     """All exercises, in the order of the course."""
 
     def table(self) -> Table:
-        rows = [(e.name, e.topic, f"{e.points:g}", str(e.minutes), "●" * e.difficulty) for e in self]
-        return Table(("exercise", "topic", "points", "minutes", "difficulty"), tuple(rows))
+        rows = [
+            (e.name, e.topic, f"{e.points:g}", f"+ {e.hidden_points:g}", str(e.minutes), "●" * e.difficulty)
+            for e in self
+        ]
+        return Table(("exercise", "topic", "points here", "when graded", "minutes", "difficulty"), tuple(rows))
 
     def __repr__(self) -> str:
         return repr(self.table())
@@ -99,7 +103,8 @@ def check(exercise: Any, obj: Any = NOT_GIVEN, *, practice: bool = False, second
     found = find(exercise)
     limit = None if record.is_graded_run() else seconds  # nbgrader has its own
     report = refusal(found, obj) or grade(found, Subject(obj), seconds=limit)
-    report = replace(report, hints_given=record.entry(found.name)["hints"])
+    later = 0.0 if record.is_graded_run() else found.hidden_points
+    report = replace(report, hints_given=record.entry(found.name)["hints"], hidden_points=later)
     if not practice:
         record.note_report(report)
     return report
@@ -136,7 +141,8 @@ def solution(name: str) -> Note:
 def exercises() -> ExerciseList:
     """Every exercise of the course with its topic, points, minutes and difficulty."""
     return ExerciseList(
-        ExerciseInfo(e.name, e.topic, e.max_points, e.minutes, e.difficulty) for e in registry().values()
+        ExerciseInfo(e.name, e.topic, e.max_points, e.hidden_points, e.minutes, e.difficulty)
+        for e in registry().values()
     )
 
 
@@ -148,10 +154,11 @@ def progress() -> Table:
     for found in registry().values():
         entry = record.entry(found.name)
         total += entry["points"]
-        rows.append((found.topic, found.name, marks[entry["outcome"]], f"{entry['points']:g} / {found.max_points:g}"))
-    possible = sum(e.max_points for e in registry().values())
-    rows.append(("all", "", "", f"{total:g} / {possible:g}"))
-    return Table(("topic", "exercise", "state", "points"), tuple(rows))
+        points = f"{entry['points']:g} / {found.max_points:g}"
+        rows.append((found.topic, found.name, marks[entry["outcome"]], points, f"+ {found.hidden_points:g}"))
+    possible, later = (sum(getattr(e, kind) for e in registry().values()) for kind in ("max_points", "hidden_points"))
+    rows.append(("all", "", "", f"{total:g} / {possible:g}", f"+ {later:g}"))
+    return Table(("topic", "exercise", "state", "points here", "when graded"), tuple(rows))
 
 
 def registry() -> dict[str, Exercise]:

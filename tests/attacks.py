@@ -520,7 +520,7 @@ in_the_cell(
     "Walks through all files for references, solutions, gradebooks and other people's notebooks.",
     """
     import os
-    wanted = ("masks.py", "02_masks.py", "02_masks.ipynb", "gradebook.db", "causal_mask.py", "sample.py")
+    wanted = ("masks.py", "02_masks.py", "02_masks.ipynb", "gradebook.db", "hidden_seed", "causal_mask.py", "sample.py")
     for folder, folders, files in os.walk("/"):
         folders[:] = [f for f in folders if os.path.join(folder, f) not in ("/proc", "/sys", "/usr", "/lib")]
         for file in files:

@@ -12,6 +12,7 @@ from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
 from autograder import build
+from autograder.seed import write_seed
 from benchmarks.commands import plain_nbgrader_config
 
 
@@ -21,6 +22,7 @@ class Course:
     def __init__(self, root: Path):
         self.root = root
         (root / "nbgrader_config.py").write_text(plain_nbgrader_config(), encoding="utf-8")
+        write_seed(root / "hidden_seed", "a class of the tests")
 
     def nbgrader(self, *arguments: str, folder: Path | None = None) -> str:
         done = subprocess.run(

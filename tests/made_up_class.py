@@ -21,6 +21,7 @@ from release import released_text
 from autograder.build import put_own_commands_on_path
 from autograder.course import Course
 from autograder.hidden import all_hidden, check_hidden
+from autograder.seed import PUBLIC
 from autograder.verdict import ExerciseVerdict, Verdict, write_verdict
 from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
@@ -90,7 +91,7 @@ def answer_in_hand(name: str, program: Callable[..., Any], comment: str = "") ->
 def judged(name: str, program: Callable[..., Any], answer: str | None = None) -> ExerciseVerdict:
     """The real verdict of the checks on a program."""
     exercise = all_exercises()[name]
-    seen, hidden = grade(exercise, Subject(program)), check_hidden(name, program)
+    seen, hidden = grade(exercise, Subject(program)), check_hidden(name, program, PUBLIC)
     failed = next((check.message for check in seen.checks if check.passed is False), "")
     diagnosis = seen.diagnosis or hidden.diagnosis
     return ExerciseVerdict(

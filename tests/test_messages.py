@@ -14,7 +14,7 @@ from torch import Tensor
 
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import Failure, is_close
-from course_lib.checking.grading import one_thread
+from course_lib.checking.properties import one_thread
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises
 

@@ -190,11 +190,31 @@ def wheel_names(wheel: Path) -> set[str]:
         return set(archive.namelist())
 
 
-def test_wheel_holds_every_file_of_both_packages(source_copy: Path, wheel_names: set[str]) -> None:
+def test_wheel_holds_every_file_of_both_packages_but_the_hidden_cases(source_copy: Path, wheel_names: set[str]) -> None:
     files = [path for name in ("course_lib", "autograder") for path in (source_copy / name).rglob("*")]
-    expected = {path.relative_to(source_copy).as_posix() for path in files if path.is_file()}
+    names = {path.relative_to(source_copy).as_posix() for path in files if path.is_file()}
+    expected = {name for name in names if not name.startswith("autograder/hidden/")}
     assert "course_lib/__init__.py" in expected
     assert expected <= wheel_names
+    assert not any(name.startswith("autograder/hidden/") for name in wheel_names)
+
+
+@pytest.mark.parametrize("command", ["release", "grade", "report"])
+def test_grading_with_the_wheel_says_what_is_missing(wheel: Path, tmp_path: Path, command: str) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    forget_this_checkout = "sys.meta_path[:] = [f for f in sys.meta_path if 'editable' not in f.__module__]"
+    program = f"import runpy, sys; {forget_this_checkout}; runpy.run_module('autograder', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", program, command, "--course", str(tmp_path / "class")],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "it holds no hidden cases" in done.stderr and "repository" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_wheel_holds_nothing_else(wheel_names: set[str]) -> None:

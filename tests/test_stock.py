@@ -77,6 +77,7 @@ def test_stock_nbgrader_gives_honest_work_the_same_scores_in_every_cell(graded, 
     stock = plain.Course(tmp_path)
     with (tmp_path / "nbgrader_config.py").open("a") as config:
         config.write(f"c.ExecutePreprocessor.timeout_func = lambda cell: 5 if {ENDLESS!r} in cell.source else 600\n")
+    shutil.copy(course.root / "hidden_seed", tmp_path)
     for name in ("source", "release"):
         shutil.copytree(course.root / name, tmp_path / name)
     for student in students.values():

@@ -1,25 +1,33 @@
 """The cases that only the grader runs: one module a topic, with the same engine as the visible checks.
 
-Hidden cases ask the same properties of other inputs. Their points are given only if everything holds, and their
-report names the mistake but shows no case.
+Hidden cases ask the same properties of other inputs. They are not written down but drawn from a seed, and each class
+has a secret one of its own (see `autograder.seed`): who reads this folder knows how they are made, not what they are.
+Their points are given only if everything holds, and their report names the mistake but shows no case.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.checking.exercise import Case, Exercise
+from autograder.hidden.draw import Draw as Draw
+from autograder.seed import seed_of_this_process
+from course_lib.checking.exercise import Case as Case
+from course_lib.checking.exercise import Exercise
 from course_lib.checking.grading import grade, refusal
+from course_lib.checking.properties import Examination, one_thread
 from course_lib.checking.report import CheckResult, Report
 from course_lib.checking.subject import Subject
 from course_lib.exercises import TOPICS
 
+Maker = Callable[[Draw], list[Case]]
+
 HIDDEN: dict[str, Hidden] = {}
 
+MOST_DRAWS = 1000
 TITLE = "it also holds on the cases that only the grader runs"
 SENTENCES = {
     "not attempted": "Nothing is written here yet.",
@@ -30,14 +38,61 @@ SENTENCES = {
 
 @dataclass(frozen=True)
 class Hidden:
-    """The hidden cases of one exercise, and the points for passing all of them."""
+    """How the hidden cases of one exercise are made. Its points are given for passing all of them."""
 
     exercise: Exercise
-    cases: Sequence[Case]
-    points: float
+    make: Maker
+    by_chance: bool
 
-    def __post_init__(self) -> None:
-        HIDDEN[self.exercise.name] = self
+    @property
+    def points(self) -> float:
+        return self.exercise.hidden_points
+
+    def cases(self, seed: str) -> list[Case]:
+        """The cases of the classes with this seed, always the same."""
+        return cases_of(self.exercise.name, seed)
+
+
+def hidden(exercise: Exercise, by_chance: bool = False) -> Callable[[Maker], Maker]:
+    """Decorator: this makes the hidden cases of the exercise.
+
+    by_chance: whether a case is fair and shows a mistake depends on the numbers drawn, not on its structure alone.
+    Then cases on which a right answer fails are left out, and more are drawn until every misconception fails on one.
+    """
+
+    def register(make: Maker) -> Maker:
+        HIDDEN[exercise.name] = Hidden(exercise, make, by_chance)
+        return make
+
+    return register
+
+
+@functools.lru_cache(maxsize=1024)
+def cases_of(name: str, seed: str) -> list[Case]:
+    hidden = all_hidden()[name]
+    draws = (hidden.make(Draw(seed, name, str(number))) for number in range(MOST_DRAWS))
+    with one_thread():
+        return chosen(hidden.exercise, draws) if hidden.by_chance else next(draws)
+
+
+def chosen(exercise: Exercise, draws: Iterable[Sequence[Case]]) -> list[Case]:
+    """The fair cases of the first draw, and of later ones those that show a mistake which no case has shown yet."""
+    cases: list[Case] = []
+    right, slipping = [exercise.reference, *exercise.alternatives], exercise.misconceptions
+    for number, drawn in enumerate(draws):
+        for case in drawn:
+            left = [wrong for wrong in slipping if passes(exercise, wrong, [case])]
+            is_wanted = number == 0 or len(left) < len(slipping)
+            if is_wanted and all(passes(exercise, program, [case]) for program in right):
+                cases, slipping = [*cases, case], left
+        if not slipping:
+            return cases
+    raise RuntimeError(f"No hidden case of {exercise.name} shows {slipping[0].__name__}.")
+
+
+def passes(exercise: Exercise, program: Callable[..., Any], cases: Sequence[Case]) -> bool:
+    """Whether all properties hold, and no input is changed. Nothing is reported or diagnosed."""
+    return Examination(exercise, Subject(program), cases).passes()
 
 
 @functools.cache
@@ -48,10 +103,14 @@ def all_hidden() -> dict[str, Hidden]:
     return HIDDEN
 
 
-def check_hidden(name: str, obj: Any) -> Report:
-    """Check an answer on the hidden cases of the exercise `name`. Shows the score to nbgrader as `check` does."""
+def check_hidden(name: str, obj: Any, seed: str | None = None) -> Report:
+    """Check an answer on the hidden cases of the exercise `name`. Shows the score to nbgrader as `check` does.
+
+    seed: of the cases. None: that of the class whose notebook this process executes.
+    """
     hidden = all_hidden()[name]
-    return conceal(hidden, refusal(hidden.exercise, obj) or grade(hidden.exercise, Subject(obj), hidden.cases))
+    cases = hidden.cases(seed_of_this_process() if seed is None else seed)
+    return conceal(hidden, refusal(hidden.exercise, obj) or grade(hidden.exercise, Subject(obj), cases))
 
 
 def conceal(hidden: Hidden, report: Report) -> Report:

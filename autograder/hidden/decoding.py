@@ -4,100 +4,146 @@ from __future__ import annotations
 
 import torch
 
-from autograder.hidden import Hidden
-from course_lib.checking.inputs import normal
+from autograder.hidden import Case, Draw, hidden
+from course_lib.checking.inputs import NextTokenTable
 from course_lib.exercises import decoding
-from course_lib.exercises.decoding.beam_search import beam_case
-from course_lib.exercises.decoding.bleu import sentences
-from course_lib.exercises.decoding.cached_attention import pieces_case
-from course_lib.exercises.decoding.greedy_decode import greedy_case
-from course_lib.exercises.decoding.shared import distinct
 
-Hidden(
-    decoding.greedy,
-    points=2,
-    cases=[
-        greedy_case(8, 4, bos_id=6, eos_id=1, pad_id=2, max_len=7, seed=201, eos_bias=1.0),
-        greedy_case(10, 6, bos_id=0, eos_id=9, pad_id=4, max_len=5, seed=211, eos_bias=1.5),
-        greedy_case(6, 3, bos_id=3, eos_id=2, pad_id=5, max_len=10, seed=221, eos_bias=1.5),
-    ],
-)
 
-Hidden(
-    decoding.beam,
-    points=2,
-    cases=[
-        beam_case(6, 2, bos_id=5, eos_id=3, max_len=5, alpha=0.6, seed=49, eos_bias=1.0),
-        beam_case(8, 3, bos_id=2, eos_id=7, max_len=4, alpha=1.3, seed=76),
-        beam_case(5, 4, bos_id=0, eos_id=1, max_len=6, alpha=0.9, seed=70, eos_bias=1.0),
-    ],
-)
+def next_token_table(
+    draw: Draw, vocab: int, rows: int, never: set[int], favoured: int, bias: float, scale: float
+) -> NextTokenTable:
+    """A model whose answers depend on the sentence and on the last three tokens. `never`: ids that are not for use."""
+    start = draw.distinct(rows, vocab)
+    start[:, list(never)] -= 30
+    start[:, favoured] += bias
+    return NextTokenTable(start, draw.normal(3, vocab, vocab, scale=scale))
 
-Hidden(
-    decoding.sampling,
-    points=1,
-    cases=[
-        {"logits": normal(4, 6, seed=261), "temperature": 1.6, "u": torch.tensor([0.36, 0.81, 0.08, 0.59]).double()},
-        {
-            "logits": normal(5, 3, seed=262, scale=2),
-            "temperature": 0.4,
-            "u": torch.tensor([0.2, 0.5, 0.9, 0.7, 0.95]).double(),
-        },
-    ],
-)
 
-Hidden(
-    decoding.top_k,
-    points=1,
-    cases=[
-        {"logits": distinct(4, 8, seed=271), "k": 5},
-        {"logits": distinct(3, 2, 5, seed=272, scale=2) - 3, "k": 2},
-        {"logits": distinct(6, seed=273) + 3, "k": 3},
-    ],
-)
+@hidden(decoding.greedy, by_chance=True)
+def greedy_decode(draw: Draw) -> list[Case]:
+    def case(vocab: int, rows: int, max_len: int, bias: float) -> Case:
+        bos_id, eos_id, pad_id = draw.sizes((0, vocab - 1), (0, vocab - 1), (0, vocab - 1))
+        return {
+            "next_logits": next_token_table(draw, vocab, rows, {bos_id, pad_id}, eos_id, bias, scale=1.5),
+            "rows": rows,
+            "bos_id": bos_id,
+            "eos_id": eos_id,
+            "pad_id": pad_id,
+            "max_len": max_len,
+        }
 
-Hidden(
-    decoding.top_p,
-    points=1,
-    cases=[
-        {"logits": distinct(3, 8, seed=281), "p": 0.6},
-        {"logits": distinct(2, 4, 5, seed=282, scale=2), "p": 0.4},
-        {"logits": distinct(5, 6, seed=283, scale=1.5), "p": 0.9},
-    ],
-)
+    return [
+        case(*draw.sizes((7, 9), (4, 5), (6, 8)), bias=1.0),
+        case(*draw.sizes((9, 11), (5, 6), (4, 5)), bias=1.5),
+        case(*draw.sizes((5, 6), (3, 4), (9, 11)), bias=1.5),
+        case(6, 1, draw.integer(3, 5), bias=0.5),
+    ]
 
-Hidden(
-    decoding.caching,
-    points=2,
-    cases=[
-        pieces_case(3, [2, 1, 4], d_model=10, num_heads=2, seed=291),
-        pieces_case(2, [1, 3, 3], d_model=6, num_heads=3, seed=292),
-    ],
-)
 
-Hidden(
-    decoding.counting,
-    points=1,
-    cases=[{"n": 4, "use_cache": False}, {"n": 64, "use_cache": True}],
-)
+@hidden(decoding.beam, by_chance=True)
+def beam_search(draw: Draw) -> list[Case]:
+    def case(vocab: int, beam_size: int, max_len: int, bias: float) -> Case:
+        bos_id, eos_id = draw.sizes((0, vocab - 1), (0, vocab - 1))
+        return {
+            "next_logits": next_token_table(draw, vocab, 1, {bos_id}, eos_id, bias, scale=0.8),
+            "beam_size": beam_size,
+            "bos_id": bos_id,
+            "eos_id": eos_id,
+            "max_len": max_len,
+            "alpha": draw.number(0.5, 1.6),
+        }
 
-Hidden(
-    decoding.forgetting,
-    points=1,
-    cases=[{"n": 3, "a": -1.1, "b": 0.7}, {"n": 7, "a": 0.6, "b": -2.5}],
-)
+    return [
+        case(draw.integer(6, 7), 2, draw.integer(4, 6), bias=1.0),
+        case(draw.integer(7, 8), 3, draw.integer(4, 5), bias=0.0),
+        case(5, 4, draw.integer(5, 6), bias=1.0),
+        case(draw.integer(4, 5), 3, draw.integer(3, 4), bias=0.5),
+    ]
 
-Hidden(
-    decoding.measuring,
-    points=1,
-    cases=[
-        {
-            "hypotheses": sentences("p q r s t p q", "q r", "u v w p q r s t"),
-            "references": sentences("p q r s t q", "q r s t u p", "u w v p q r s"),
-        },
-        {
-            "hypotheses": sentences("the dog does not see the cat the cat", "a red house"),
-            "references": sentences("the dog does not see the red cat", "a small red house stands here now"),
-        },
-    ],
-)
+
+@hidden(decoding.sampling, by_chance=True)
+def sample(draw: Draw) -> list[Case]:
+    def case(rows: int, vocab: int, temperature: float, scale: float) -> Case:
+        u = torch.tensor([draw.number(0.02, 0.98) for _ in range(rows)], dtype=torch.float64)
+        return {"logits": draw.normal(rows, vocab, scale=scale), "temperature": temperature, "u": u}
+
+    return [
+        case(*draw.sizes((4, 6), (5, 9)), draw.number(1.3, 2.5), 1),
+        case(*draw.sizes((5, 8), (3, 4)), draw.number(0.3, 0.8), 2),
+        case(1, draw.integer(10, 20), draw.number(0.5, 0.9), 1.5),
+    ]
+
+
+@hidden(decoding.top_k, by_chance=True)
+def top_k_filter(draw: Draw) -> list[Case]:
+    batch, first, second = draw.sizes((3, 5), (2, 4), (2, 4))
+    return [
+        {"logits": draw.distinct(batch, 8), "k": draw.integer(3, 6)},
+        {"logits": draw.distinct(first, second, 5, scale=2) - 3, "k": 2},
+        {"logits": draw.distinct(draw.integer(5, 7)) + 3, "k": 3},
+        {"logits": draw.distinct(2, 1, 2, draw.integer(9, 20)), "k": 1},
+    ]
+
+
+@hidden(decoding.top_p, by_chance=True)
+def top_p_filter(draw: Draw) -> list[Case]:
+    batch, first, second = draw.sizes((3, 5), (2, 4), (2, 4))
+    return [
+        {"logits": draw.distinct(batch, draw.integer(6, 9)), "p": draw.number(0.5, 0.7)},
+        {"logits": draw.distinct(first, second, 5, scale=2), "p": draw.number(0.3, 0.45)},
+        {"logits": draw.distinct(draw.integer(4, 6), 6, scale=1.5), "p": draw.number(0.85, 0.95)},
+        {"logits": draw.distinct(draw.integer(7, 12)), "p": draw.number(0.6, 0.8)},
+    ]
+
+
+@hidden(decoding.caching)
+def cached_attention(draw: Draw) -> list[Case]:
+    def case(batch: int, heads: int, d_k: int, *sizes: int) -> Case:
+        x = draw.normal(batch, sum(sizes), heads * d_k)
+        return {"d_model": heads * d_k, "num_heads": heads, "x": x, "sizes": draw.shuffled(sizes)}
+
+    return [
+        case(3, 2, draw.integer(4, 6), 1, 2, draw.integer(3, 5)),
+        case(2, 3, draw.choice([2, 4]), 1, 3, 3),
+        case(1, 4, 2, draw.integer(5, 8), 1, 1),
+    ]
+
+
+@hidden(decoding.counting)
+def count_scores(draw: Draw) -> list[Case]:
+    few, many = draw.integer(4, 9), draw.integer(20, 99)
+    return [{"n": few, "use_cache": False}, {"n": many, "use_cache": True}]
+
+
+@hidden(decoding.forgetting)
+def rnn_influence(draw: Draw) -> list[Case]:
+    return [
+        {"n": draw.integer(3, 4), "a": -draw.number(1.05, 1.3), "b": draw.number(0.4, 0.9)},
+        {"n": draw.integer(6, 9), "a": draw.number(0.4, 0.8), "b": -draw.number(1.5, 3)},
+        {"n": 2, "a": draw.number(1.1, 1.9), "b": draw.number(1.5, 3)},
+    ]
+
+
+@hidden(decoding.measuring, by_chance=True)
+def bleu(draw: Draw) -> list[Case]:
+    """Translations that say words twice, leave words out and end too early; few words, so that many occur twice."""
+
+    def case(words: list[str], *lengths: int) -> Case:
+        references = [[draw.choice(words) for _ in range(length)] for length in lengths]
+        return {"hypotheses": [edited(reference) for reference in references], "references": references}
+
+    def edited(reference: list[str]) -> list[str]:
+        place = draw.integer(1, len(reference) - 2)
+        return draw.choice(
+            [
+                [*reference, *reference[:2]],
+                reference[:place] + reference[place + 1 :],
+                reference[:2],
+                [*reference[:place], reference[0], *reference[place:]],
+            ]
+        )
+
+    return [
+        case(["p", "q", "r", "s", "t"], *draw.sizes((6, 8), (5, 7), (7, 9))),
+        case(["the", "red", "cat", "sees", "a", "small", "dog"], draw.integer(8, 10), 6),
+    ]

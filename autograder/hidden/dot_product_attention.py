@@ -2,82 +2,95 @@
 
 from __future__ import annotations
 
-from autograder.hidden import Hidden
-from course_lib.checking.inputs import normal
+import torch
+
+from autograder.hidden import Case, Draw, hidden
 from course_lib.exercises import dot_product_attention
 
-Hidden(
-    dot_product_attention.soft_lookup,
-    points=1,
-    cases=[
+
+@hidden(dot_product_attention.soft_lookup, by_chance=True)
+def soft_lookup(draw: Draw) -> list[Case]:
+    """By chance: one key has to stand out."""
+
+    def case(d: int, n: int, d_v: int, scale: float) -> Case:
+        query, keys = draw.normal(d, scale=scale), draw.normal(n, d, scale=scale)
+        return {"query": query, "keys": keys, "values": draw.normal(n, d_v)}
+
+    square = draw.integer(3, 4)
+    return [case(*draw.sizes((2, 6), (3, 8), (2, 6)), scale=1.0), case(2, 5, 4, scale=3), case(square, square, 2, 1.5)]
+
+
+@hidden(dot_product_attention.self_attention)
+def self_attention(draw: Draw) -> list[Case]:
+    return [
+        {"x": draw.normal(2, draw.integer(3, 5))},
+        {"x": draw.normal(*draw.sizes((5, 8), (3, 7)), scale=0.6)},
+        {"x": draw.normal(draw.integer(12, 20), 3)},
+        {"x": draw.normal(draw.integer(4, 6), 2, dtype=torch.float32)},
+    ]
+
+
+@hidden(dot_product_attention.batched_self_attention)
+def batched_self_attention(draw: Draw) -> list[Case]:
+    same = draw.integer(3, 5)
+    return [
+        {"x": draw.normal(*draw.sizes((2, 5), (4, 7), (2, 6)))},
+        {"x": draw.normal(5, 2, draw.integer(6, 8), scale=0.6)},
+        {"x": draw.normal(same, same, same, scale=0.7)},
+        {"x": draw.normal(1, *draw.sizes((5, 8), (2, 4)), dtype=torch.float32)},
+    ]
+
+
+@hidden(dot_product_attention.attention_scores)
+def attention_scores(draw: Draw) -> list[Case]:
+    n, m, d = draw.sizes((4, 8), (3, 7), (5, 7))  # with d = 4, a mistaken factor of d / 2 would be √d
+    first, second, third = draw.sizes((2, 4), (2, 4), (2, 4))
+    return [
+        {"q": draw.normal(n, d), "k": draw.normal(m, d)},
+        {"q": draw.normal(first, second, n, d, scale=3), "k": draw.normal(first, second, m, d, scale=3)},
         {
-            "query": normal(3, seed=25, scale=0.9),
-            "keys": normal(7, 3, seed=125, scale=0.9),
-            "values": normal(7, 2, seed=41),
+            "q": draw.normal(first, second, third, 1, d, dtype=torch.float32),
+            "k": draw.normal(first, second, third, m, d, dtype=torch.float32),
         },
-        {
-            "query": normal(2, seed=37, scale=3),
-            "keys": normal(5, 2, seed=137, scale=3),
-            "values": normal(5, 4, seed=42),
-        },
-    ],
-)
+        {"q": draw.normal(second, n, d), "k": draw.normal(second, n, d)},
+    ]
 
-Hidden(
-    dot_product_attention.self_attention,
-    points=1,
-    cases=[{"x": normal(2, 3, seed=43)}, {"x": normal(6, 5, seed=44, scale=0.6)}, {"x": normal(7, 4, seed=45)}],
-)
 
-Hidden(
-    dot_product_attention.batched_self_attention,
-    points=1,
-    cases=[{"x": normal(3, 4, 2, seed=46)}, {"x": normal(5, 2, 6, seed=47, scale=0.6)}],
-)
+@hidden(dot_product_attention.scaled_dot_product_attention)
+def scaled_dot_product_attention(draw: Draw) -> list[Case]:
+    def case(*leading: int, scale: float = 1.0, dtype: torch.dtype = torch.float64) -> Case:
+        n, m, d, d_v = draw.sizes((2, 7), (2, 7), (5, 8), (2, 7))
+        return {
+            "q": draw.normal(*leading, n, d, scale=scale, dtype=dtype),
+            "k": draw.normal(*leading, m, d, scale=scale, dtype=dtype),
+            "v": draw.normal(*leading, m, d_v, dtype=dtype),
+        }
 
-Hidden(
-    dot_product_attention.attention_scores,
-    points=1,
-    cases=[
-        {"q": normal(5, 2, seed=48), "k": normal(3, 2, seed=49)},
-        {"q": normal(4, 2, 3, 5, seed=50, scale=3), "k": normal(4, 2, 6, 5, seed=51, scale=3)},
-    ],
-)
+    return [case(), case(*draw.sizes((2, 4), (2, 4)), scale=2), case(2, 1, 3), case(3, dtype=torch.float32)]
 
-Hidden(
-    dot_product_attention.scaled_dot_product_attention,
-    points=2,
-    cases=[
-        {"q": normal(5, 2, seed=52), "k": normal(3, 2, seed=53), "v": normal(3, 4, seed=54)},
-        {
-            "q": normal(4, 2, 3, 5, seed=55, scale=2),
-            "k": normal(4, 2, 7, 5, seed=56, scale=2),
-            "v": normal(4, 2, 7, 6, seed=57),
-        },
-    ],
-)
 
-Hidden(
-    dot_product_attention.project_qkv,
-    points=1,
-    cases=[
-        {
-            "x": normal(4, 2, seed=58),
-            "w_q": normal(2, 5, seed=59),
-            "w_k": normal(2, 5, seed=60),
-            "w_v": normal(2, 3, seed=61),
-        },
-        {
-            "x": normal(3, 2, 4, 6, seed=62),
-            "w_q": normal(6, 5, seed=63),
-            "w_k": normal(6, 5, seed=64),
-            "w_v": normal(6, 7, seed=65),
-        },
-    ],
-)
+@hidden(dot_product_attention.project_qkv)
+def project_qkv(draw: Draw) -> list[Case]:
+    def case(*leading: int, dtype: torch.dtype = torch.float64) -> Case:
+        n, d, d_k, d_v = draw.sizes((2, 7), (2, 7), (2, 7), (2, 7))
+        return {
+            "x": draw.normal(*leading, n, d, dtype=dtype),
+            "w_q": draw.normal(d, d_k, dtype=dtype),
+            "w_k": draw.normal(d, d_k, dtype=dtype),
+            "w_v": draw.normal(d, d_v, dtype=dtype),
+        }
 
-Hidden(
-    dot_product_attention.attention_cost,
-    points=1,
-    cases=[{"n": 2, "d": 3}, {"n": 17, "d": 6}, {"n": 4096, "d": 768}],
-)
+    square = draw.integer(3, 5)
+    matrices = {name: draw.normal(square, square) for name in ("w_q", "w_k", "w_v")}
+    return [
+        case(),
+        case(*draw.sizes((2, 4), (2, 4))),
+        case(1, dtype=torch.float32),
+        {"x": draw.normal(2, square + 1, square), **matrices},
+    ]
+
+
+@hidden(dot_product_attention.attention_cost)
+def attention_cost(draw: Draw) -> list[Case]:
+    pairs = [draw.sizes((2, 9), (2, 9)), draw.sizes((10, 99), (3, 30)), draw.sizes((1000, 9000), (256, 999))]
+    return [{"n": n, "d": d} for n, d in pairs]

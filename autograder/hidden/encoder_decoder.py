@@ -2,128 +2,100 @@
 
 from __future__ import annotations
 
-from autograder.hidden import Hidden
-from course_lib.checking.inputs import normal
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.hidden import Case, Draw, hidden
 from course_lib.exercises import encoder_decoder
-from course_lib.exercises.encoder_decoder.shared import partial_mask, real, seen_so_far
+from course_lib.exercises.encoder_decoder.shared import real, seen_so_far
 
-Hidden(
-    encoder_decoder.encoder_layer,
-    points=2,
-    cases=[
-        {
-            "d_model": 10,
-            "num_heads": 2,
-            "d_ff": 7,
-            "dropout": 0.35,
-            "norm_first": True,
-            "x": normal(3, 4, 10, seed=101, scale=2),
-            "mask": partial_mask(3, 4, 4, seed=102),
-        },
-        {
-            "d_model": 9,
-            "num_heads": 3,
-            "d_ff": 14,
-            "dropout": 0.25,
-            "norm_first": False,
-            "x": normal(2, 6, 9, seed=103),
-            "mask": real(4, 5, width=6),
-        },
-        {
-            "d_model": 4,
-            "num_heads": 1,
-            "d_ff": 5,
-            "dropout": 0.6,
-            "norm_first": True,
-            "x": normal(5, 3, 4, seed=104),
-            "mask": None,
-        },
-    ],
-)
 
-Hidden(
-    encoder_decoder.encoder,
-    points=1,
-    cases=[
-        {
-            "d_model": 10,
-            "num_heads": 5,
-            "d_ff": 6,
-            "num_layers": 2,
-            "dropout": 0.35,
-            "norm_first": False,
-            "x": normal(3, 4, 10, seed=111, scale=2),
-            "mask": real(3, 4, 2, width=4),
-        },
-        {
-            "d_model": 6,
-            "num_heads": 2,
-            "d_ff": 11,
-            "num_layers": 4,
-            "dropout": 0.15,
-            "norm_first": True,
-            "x": normal(2, 5, 6, seed=112),
-            "mask": real(4, 3, width=5),
-        },
-    ],
-)
+def building(draw: Draw, heads: int, d_k: int, norm_first: bool, **more: int) -> dict[str, Any]:
+    """The arguments of a constructor.
 
-Hidden(
-    encoder_decoder.decoder_layer,
-    points=2,
-    cases=[
-        {
-            "d_model": 10,
-            "num_heads": 2,
-            "d_ff": 7,
-            "dropout": 0.35,
-            "norm_first": True,
-            "x": normal(3, 4, 10, seed=121, scale=2),
-            "memory": normal(3, 6, 10, seed=122),
-            "mask": seen_so_far(4, 2, 3, width=4),
-            "memory_mask": partial_mask(3, 4, 6, seed=123),
-        },
-        {
-            "d_model": 9,
-            "num_heads": 3,
-            "d_ff": 14,
-            "dropout": 0.25,
-            "norm_first": False,
-            "x": normal(2, 6, 9, seed=124),
-            "memory": normal(2, 5, 9, seed=125),
-            "mask": seen_so_far(5, 6, width=6),
-            "memory_mask": real(5, 3, width=5),
-        },
-    ],
-)
+    d_ff is no multiple of d_model, so that it is known which matrix is which; and it is larger: of a few hidden values,
+    ReLU may silence all.
+    """
+    d_model = heads * d_k
+    sizes = {"d_model": d_model, "num_heads": heads, "d_ff": d_model + draw.choice([3, 5, 7])}
+    return {**sizes, **more, "dropout": draw.number(0.1, 0.6), "norm_first": norm_first}
 
-Hidden(
-    encoder_decoder.decoder,
-    points=1,
-    cases=[
-        {
-            "d_model": 10,
-            "num_heads": 5,
-            "d_ff": 6,
-            "num_layers": 2,
-            "dropout": 0.35,
-            "norm_first": False,
-            "x": normal(3, 4, 10, seed=131, scale=2),
-            "memory": normal(3, 5, 10, seed=132),
-            "mask": seen_so_far(4, 3, 2, width=4),
-            "memory_mask": real(3, 5, 4, width=5),
-        },
-        {
-            "d_model": 6,
-            "num_heads": 2,
-            "d_ff": 11,
-            "num_layers": 4,
-            "dropout": 0.15,
-            "norm_first": True,
-            "x": normal(2, 5, 6, seed=133),
-            "memory": normal(2, 3, 6, seed=134),
-            "mask": seen_so_far(5, 4, width=5),
-            "memory_mask": real(3, 2, width=3),
-        },
-    ],
-)
+
+def lengths(draw: Draw, batch: int, longest: int) -> list[int]:
+    """Lengths of sentences; the last one is shorter than the longest, since it is the one that is looked at."""
+    others = [draw.integer(2, longest) for _ in range(batch - 2)]
+    return [*draw.shuffled([longest, *others]), draw.integer(2, longest - 1)]
+
+
+def partial_mask(draw: Draw, batch: int, time: int) -> Tensor:
+    """(batch, time, time): every query may see itself and some keys, and not others."""
+    mask = draw.mask(batch, time, time) | torch.eye(time, dtype=torch.bool)
+    mask[..., 0, -1] = False
+    return mask
+
+
+def split(draw: Draw) -> tuple[int, int]:
+    """Heads and the size of each."""
+    return draw.choice([(2, 3), (2, 4), (2, 5), (3, 2), (3, 3), (4, 2)])
+
+
+def both_orders(draw: Draw) -> list[bool]:
+    """norm_first of two cases."""
+    return draw.shuffled([True, False])
+
+
+@hidden(encoder_decoder.encoder_layer)
+def encoder_layer(draw: Draw) -> list[Case]:
+    cases: list[Case] = []
+    for norm_first in both_orders(draw):
+        sizes = building(draw, *split(draw), norm_first)
+        batch, time = draw.sizes((2, 3), (4, 6))
+        x = draw.normal(batch, time, sizes["d_model"], scale=draw.choice([1, 2]))
+        mask = partial_mask(draw, batch, time) if norm_first else real(*lengths(draw, batch, time), width=time)
+        cases.append({**sizes, "x": x, "mask": mask})
+    sizes = building(draw, 1, draw.integer(4, 5), draw.choice([True, False]))
+    cases.append({**sizes, "x": draw.normal(draw.integer(4, 5), 3, sizes["d_model"]), "mask": None})
+    return cases
+
+
+@hidden(encoder_decoder.encoder)
+def encoder(draw: Draw) -> list[Case]:
+    cases: list[Case] = []
+    for norm_first, layers in zip(both_orders(draw), (2, 4)):
+        sizes = building(draw, *split(draw), norm_first, num_layers=layers)
+        batch, time = draw.sizes((2, 3), (4, 5))
+        mask = real(*lengths(draw, batch, time), width=time)
+        cases.append({**in_order(sizes), "x": draw.normal(batch, time, sizes["d_model"]), "mask": mask})
+    return cases
+
+
+@hidden(encoder_decoder.decoder_layer)
+def decoder_layer(draw: Draw) -> list[Case]:
+    return [decoder_case(draw, building(draw, *split(draw), norm_first)) for norm_first in both_orders(draw)]
+
+
+@hidden(encoder_decoder.decoder)
+def decoder(draw: Draw) -> list[Case]:
+    orders = zip(both_orders(draw), (2, 4))
+    sizes = [building(draw, *split(draw), norm_first, num_layers=layers) for norm_first, layers in orders]
+    return [decoder_case(draw, in_order(size)) for size in sizes]
+
+
+def decoder_case(draw: Draw, sizes: dict[str, Any]) -> Case:
+    batch, target, source = draw.sizes((2, 3), (4, 6), (4, 6))
+    by_query = draw.mask(batch, target, source)
+    return {
+        **sizes,
+        "x": draw.normal(batch, target, sizes["d_model"], scale=draw.choice([1, 2])),
+        "memory": draw.normal(batch, source, sizes["d_model"]),
+        "mask": seen_so_far(*lengths(draw, batch, target), width=target),
+        "memory_mask": draw.choice([by_query, real(*lengths(draw, batch, source), width=source)]),
+    }
+
+
+def in_order(sizes: dict[str, Any]) -> dict[str, Any]:
+    """In the order of the constructor's arguments."""
+    names = ("d_model", "num_heads", "d_ff", "num_layers", "dropout", "norm_first")
+    return {name: sizes[name] for name in names}

@@ -2,90 +2,93 @@
 
 from __future__ import annotations
 
-from autograder.hidden import Hidden
-from course_lib.checking.inputs import normal
+import torch
+from torch import Tensor
+
+from autograder.hidden import Case, Draw, hidden
 from course_lib.exercises import multi_head_attention as exercises
-from course_lib.exercises.multi_head_attention.multi_head_attention import partial_mask
-from course_lib.exercises.multi_head_attention.multi_head_einsum import matrices
 
-Hidden(
-    exercises.split_heads,
-    points=1,
-    cases=[
-        {"x": normal(3, 2, 8, seed=101), "num_heads": 2},
-        {"x": normal(2, 7, 15, seed=102), "num_heads": 5},
-        {"x": normal(1, 6, 20, seed=103), "num_heads": 4},
-    ],
-)
 
-Hidden(
-    exercises.merge_heads,
-    points=1,
-    cases=[
-        {"x": normal(3, 4, 2, 5, seed=111)},
-        {"x": normal(1, 2, 7, 3, seed=112)},
-        {"x": normal(4, 6, 3, 2, seed=113)},
-    ],
-)
+@hidden(exercises.split_heads)
+def split_heads(draw: Draw) -> list[Case]:
+    def case(batch: int, time: int, heads: int, d_k: int, dtype: torch.dtype = torch.float64) -> Case:
+        return {"x": draw.normal(batch, time, heads * d_k, dtype=dtype), "num_heads": heads}
 
-Hidden(
-    exercises.multi_head_parameters,
-    points=1,
-    cases=[
-        {"d_model": 8, "num_heads": 4, "bias": True},
-        {"d_model": 512, "num_heads": 8, "bias": True},
-        {"d_model": 30, "num_heads": 3, "bias": True},
-    ],
-)
+    return [
+        case(3, *draw.sizes((2, 2), (4, 5), (3, 6))),
+        case(*draw.sizes((2, 7), (2, 7), (2, 7), (2, 7))),
+        case(1, *draw.sizes((4, 7), (2, 5), (2, 7)), dtype=torch.float32),
+        case(2, 2, *draw.sizes((3, 5), (4, 6))),
+    ]
 
-Hidden(
-    exercises.multi_head_attention,
-    points=2,
-    cases=[
-        {
-            "d_model": 28,
-            "num_heads": 4,
-            "dropout": 0.35,
-            "query": normal(2, 3, 28, seed=121),
-            "key": normal(2, 6, 28, seed=122),
-            "value": normal(2, 6, 28, seed=123),
-            "mask": partial_mask(2, 3, 6, seed=124),
-        },
-        {
-            "d_model": 12,
-            "num_heads": 2,
-            "dropout": 0.6,
-            "query": normal(3, 5, 12, seed=125, scale=2),
-            "key": normal(3, 4, 12, seed=126),
-            "value": normal(3, 4, 12, seed=127),
-            "mask": partial_mask(5, 4, seed=128),
-        },
-        {
-            "d_model": 25,
-            "num_heads": 5,
-            "dropout": 0.25,
-            "query": normal(2, 4, 25, seed=129),
-            "key": normal(2, 3, 25, seed=130),
-            "value": normal(2, 3, 25, seed=131),
-            "mask": None,
-        },
-    ],
-)
 
-Hidden(
-    exercises.multi_head_einsum,
-    points=1,
-    cases=[
-        {"x": normal(2, 7, 6, seed=141), **matrices(6, 142), "num_heads": 3},
-        {"x": normal(3, 4, 20, seed=151), **matrices(20, 152), "num_heads": 5},
-    ],
-)
+@hidden(exercises.merge_heads)
+def merge_heads(draw: Draw) -> list[Case]:
+    return [
+        {"x": draw.normal(*draw.sizes((2, 6), (2, 6), (2, 6), (2, 6)))},
+        {"x": draw.normal(1, *draw.sizes((2, 4), (5, 8), (3, 6)))},
+        {"x": draw.normal(4, *draw.sizes((5, 7), (3, 4), (2, 5)), dtype=torch.float32)},
+        {"x": draw.normal(2, *draw.sizes((3, 5), (2, 6)), 1)},
+    ]
 
-Hidden(
-    exercises.grouped_query_attention,
-    points=1,
-    cases=[
-        {"q": normal(2, 4, 3, 6, seed=161), "k": normal(2, 2, 5, 6, seed=162), "v": normal(2, 2, 5, 4, seed=163)},
-        {"q": normal(1, 9, 4, 2, seed=164), "k": normal(1, 3, 6, 2, seed=165), "v": normal(1, 3, 6, 5, seed=166)},
-    ],
-)
+
+@hidden(exercises.multi_head_parameters)
+def multi_head_parameters(draw: Draw) -> list[Case]:
+    shapes = [draw.sizes((2, 5), (2, 6)), draw.sizes((8, 16), (32, 128)), draw.sizes((3, 7), (8, 20))]
+    return [{"d_model": heads * d_k, "num_heads": heads, "bias": True} for heads, d_k in shapes]
+
+
+@hidden(exercises.multi_head_attention)
+def multi_head_attention(draw: Draw) -> list[Case]:
+    # d_k is 4 or more: the (3, d_model) matrix of one head has as many numbers as three biases, and is taken for them.
+    def case(heads: int, d_k: int, batch: int, queries: int, keys: int, mask: Tensor | None, scale: float) -> Case:
+        d_model = heads * d_k
+        return {
+            "d_model": d_model,
+            "num_heads": heads,
+            "dropout": draw.number(0.2, 0.7),
+            "query": draw.normal(batch, queries, d_model, scale=scale),
+            "key": draw.normal(batch, keys, d_model, scale=scale),
+            "value": draw.normal(batch, keys, d_model),
+            "mask": mask,
+        }
+
+    heads, batch, queries, keys, d_k = draw.sizes((2, 4), (2, 3), (3, 5), (4, 7), (5, 7))
+    return [
+        case(heads, d_k, batch, queries, keys, draw.mask(batch, queries, keys), 1),
+        case(2, d_k, 3, keys, queries, draw.mask(keys, queries), 2),
+        case(5, draw.integer(4, 6), 2, queries, keys, None, 1),
+        case(heads + 1, 4, 2, queries, keys, draw.mask(2, queries, keys), 40),  # scores beyond 1000
+    ]
+
+
+@hidden(exercises.multi_head_einsum)
+def multi_head_einsum(draw: Draw) -> list[Case]:
+    def case(batch: int, time: int, heads: int, d_k: int, scale: float = 1.0) -> Case:
+        d_model = heads * d_k
+        matrices = {name: draw.normal(d_model, d_model, scale=0.5) for name in ("w_q", "w_k", "w_v", "w_o")}
+        return {"x": draw.normal(batch, time, d_model, scale=scale), **matrices, "num_heads": heads}
+
+    return [
+        case(2, *draw.sizes((5, 8), (3, 4), (2, 3))),
+        case(*draw.sizes((2, 4), (3, 6), (3, 5), (3, 6))),
+        case(2, *draw.sizes((4, 6), (2, 3), (2, 4)), scale=40),  # scores beyond 1000
+    ]
+
+
+@hidden(exercises.grouped_query_attention)
+def grouped_query_attention(draw: Draw) -> list[Case]:
+    def case(batch: int, groups: int, share: int, scale: float = 1.0, dtype: torch.dtype = torch.float64) -> Case:
+        queries, keys, d_k, d_v = draw.sizes((2, 7), (2, 7), (5, 8), (2, 7))
+        return {
+            "q": draw.normal(batch, groups * share, queries, d_k, scale=scale, dtype=dtype),
+            "k": draw.normal(batch, groups, keys, d_k, scale=scale, dtype=dtype),
+            "v": draw.normal(batch, groups, keys, d_v, dtype=dtype),
+        }
+
+    return [
+        case(2, 2, 2),
+        case(1, 3, draw.integer(2, 3)),
+        case(3, draw.integer(2, 4), 3, dtype=torch.float32),
+        case(2, 2, draw.integer(2, 3), scale=50),  # scores beyond 1000
+    ]

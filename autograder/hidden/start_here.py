@@ -4,59 +4,65 @@ from __future__ import annotations
 
 import torch
 
-from autograder.hidden import Hidden
-from course_lib.checking.inputs import normal
+from autograder.hidden import Case, Draw, hidden
 from course_lib.exercises import start_here
 
-Hidden(
-    start_here.softmax,
-    points=1,
-    cases=[
-        {"x": normal(5, 2, seed=31), "dim": 0},
-        {"x": normal(4, 4, seed=32, scale=2), "dim": -1},
-        {"x": normal(2, 5, 3, 4, seed=33, scale=3), "dim": 2},
-        {"x": normal(3, 2, 4, seed=34), "dim": -3},
-    ],
-)
 
-Hidden(
-    start_here.squared_distances,
-    points=1,
-    cases=[
-        {"a": normal(2, 5, 3, seed=41), "b": normal(2, 4, 3, seed=42)},
-        {"a": normal(3, 3, 5, seed=43, scale=3), "b": normal(3, 3, 5, seed=44, scale=3)},
-        {"a": normal(4, 1, 2, seed=45), "b": normal(4, 6, 2, seed=46)},
-    ],
-)
+@hidden(start_here.softmax)
+def softmax(draw: Draw) -> list[Case]:
+    n = draw.integer(3, 6)
+    return [
+        {"x": draw.normal(n, n, scale=2), "dim": -1},
+        {"x": draw.normal(*draw.sizes((4, 7), (2, 5))), "dim": 0},
+        {"x": draw.normal(*draw.sizes((2, 5), (2, 5), (2, 5), (2, 5)), scale=3), "dim": draw.choice([1, 2])},
+        {"x": draw.normal(*draw.sizes((2, 4), (2, 4), (2, 4))), "dim": -3},
+        {"x": draw.normal(1, draw.integer(20, 40)), "dim": 1},
+    ]
 
-Hidden(
-    start_here.batch_matmul,
-    points=1,
-    cases=[
-        {"a": normal(2, 5, 3, seed=51), "b": normal(2, 3, 4, seed=52)},
-        {"a": normal(4, 3, 3, seed=53, scale=3), "b": normal(4, 3, 3, seed=54, scale=3)},
-        {"a": normal(3, 1, 6, seed=55), "b": normal(3, 6, 2, seed=56)},
-    ],
-)
 
-Hidden(
-    start_here.pad_batch,
-    points=1,
-    cases=[
+@hidden(start_here.squared_distances)
+def squared_distances(draw: Draw) -> list[Case]:
+    batch, n, m, d = draw.sizes((2, 6), (2, 6), (2, 6), (2, 6))
+    same, wide = draw.sizes((3, 4), (5, 7))
+    batch_of_one, points = draw.sizes((3, 5), (6, 8))
+    return [
+        {"a": draw.normal(batch, n, d), "b": draw.normal(batch, m, d)},
+        {"a": draw.normal(same, same, wide, scale=3), "b": draw.normal(same, same, wide, scale=3)},
+        {"a": draw.normal(batch_of_one, 1, 2), "b": draw.normal(batch_of_one, points, 2)},
+        {"a": draw.normal(2, n, 1, dtype=torch.float32), "b": draw.normal(2, n + 1, 1, dtype=torch.float32)},
+    ]
+
+
+@hidden(start_here.batch_matmul)
+def batch_matmul(draw: Draw) -> list[Case]:
+    batch, n, k, m = draw.sizes((2, 6), (2, 6), (2, 6), (2, 6))
+    same, more = draw.sizes((3, 4), (5, 6))
+    return [
+        {"a": draw.normal(batch, n, k), "b": draw.normal(batch, k, m)},
+        {"a": draw.normal(more, same, same, scale=3), "b": draw.normal(more, same, same, scale=3)},
+        {"a": draw.normal(same, 1, more), "b": draw.normal(same, more, 2)},
+        {"a": draw.normal(2, n, 1, dtype=torch.float32), "b": draw.normal(2, 1, n + 1, dtype=torch.float32)},
+    ]
+
+
+@hidden(start_here.pad_batch)
+def pad_batch(draw: Draw) -> list[Case]:
+    def sequences(pad_id: int, *lengths: int) -> list[torch.Tensor]:
+        """All but the first hold the pad_id, as a real token."""
+        made = [draw.ids(length, vocab=9) + 1 for length in lengths]
+        for sequence in made[1:]:
+            sequence[draw.integer(0, len(sequence) - 1)] = pad_id
+        return made
+
+    pad_id, other, third = draw.sizes((1, 9), (1, 9), (0, 9))
+    longest, cut, short = draw.sizes((6, 8), (3, 5), (1, 2))
+    return [
+        {"sequences": sequences(pad_id, short, longest, cut), "pad_id": pad_id, "max_len": None},
         {
-            "sequences": [torch.tensor([7, 3]), torch.tensor([3, 8, 3, 6, 7, 5]), torch.tensor([4])],
-            "pad_id": 3,
-            "max_len": None,
+            "sequences": sequences(other, *draw.shuffled([longest, cut + 1, short, cut])),
+            "pad_id": other,
+            "max_len": cut,
         },
-        {
-            "sequences": [torch.tensor([1, 2, 6, 4, 5]), torch.tensor([9, 8]), torch.tensor([5, 5, 7, 1])],
-            "pad_id": 2,
-            "max_len": 4,
-        },
-        {
-            "sequences": [torch.tensor([6, 0, 2]), torch.tensor([4])],
-            "pad_id": 9,
-            "max_len": 7,
-        },
-    ],
-)
+        {"sequences": sequences(third, short, cut), "pad_id": third, "max_len": longest},
+        {"sequences": sequences(third, longest, longest), "pad_id": third, "max_len": 1},
+    ]

@@ -2,105 +2,147 @@
 
 from __future__ import annotations
 
-import torch
+import itertools
 
-from autograder.hidden import Hidden
-from course_lib.checking.inputs import AttentionModel, normal
+import torch
+from torch import Tensor
+
+from autograder.hidden import Case, Draw, hidden
+from course_lib.checking.inputs import AttentionModel, MixingModel
 from course_lib.exercises import transformer
-from course_lib.exercises.transformer.find_the_leak import mask_with, mixing
+from course_lib.exercises.transformer.find_the_leak import mask_with
 from course_lib.exercises.transformer.torch_state import course_state
 
-Hidden(
-    transformer.transformer,
-    points=2,
-    cases=[
-        {
-            "src_vocab": 8,
-            "tgt_vocab": 8,
-            "d_model": 4,
-            "num_heads": 2,
-            "d_ff": 7,
-            "num_layers": 1,
-            "dropout": 0.3,
-            "norm_first": True,
-            "tie_weights": True,
-            "pad_id": 3,
-            "max_len": 6,
-            "src_ids": torch.tensor([[5, 3, 0, 7, 6], [1, 2, 4, 0, 3]]),
-            "tgt_ids": torch.tensor([[1, 0, 5], [1, 3, 6]]),
-        },
-        {
-            "src_vocab": 9,
-            "tgt_vocab": 6,
-            "d_model": 6,
-            "num_heads": 3,
-            "d_ff": 8,
-            "num_layers": 2,
-            "dropout": 0.5,
-            "norm_first": False,
-            "tie_weights": False,
-            "pad_id": 0,
-            "max_len": 7,
-            "src_ids": torch.tensor([[4, 8, 1], [0, 7, 2], [6, 0, 0]]),
-            "tgt_ids": torch.tensor([[1, 4, 2, 5], [1, 0, 0, 3], [1, 5, 2, 0]]),
-        },
-    ],
-)
+BOS = 1
 
-Hidden(
-    transformer.transformer_parameters,
-    points=1,
-    cases=[
-        {"table_rows": 9, "d_model": 3, "d_ff": 5, "encoder_layers": 3, "decoder_layers": 2, "extra_norms": 4},
-        {
-            "table_rows": 51_281,
-            "d_model": 1600,
-            "d_ff": 6400,
-            "encoder_layers": 48,
-            "decoder_layers": 0,
-            "extra_norms": 1,
-        },
-        {"table_rows": 40, "d_model": 6, "d_ff": 25, "encoder_layers": 1, "decoder_layers": 5, "extra_norms": 2},
-    ],
-)
 
-Hidden(
-    transformer.torch_state,
-    points=1,
-    cases=[
-        {"state": dict(course_state(2, False, 6, 10))},
-        {"state": dict(course_state(1, True, 4, 10))},
-    ],
-)
+@hidden(transformer.transformer)
+def whole_model(draw: Draw) -> list[Case]:
+    tied, vocab = draw.integer(8, 10), draw.sizes((6, 11), (6, 11))
+    pad_id, first_order = draw.integer(2, 5), draw.choice([True, False])
+    return [
+        model_case(draw, (tied, tied), (2, draw.choice([2, 3])), 1, first_order, True, pad_id),
+        model_case(draw, vocab, draw.choice([(2, 4), (3, 2)]), 2, not first_order, False, 0),
+    ]
 
-Hidden(
-    transformer.find_the_leak,
-    points=2,
-    cases=[
-        {
-            "function": mixing(4, 5, 3, 4, seed=21, hidden=[(0, 4), (3, 0), (2, 2)], weak=[(1, 1)]),
-            "ids": torch.tensor([0, 3, 3, 1, 2]),
-            "vocab_size": 4,
-        },
-        {
-            "function": AttentionModel(normal(9, 4, seed=23), mask_with(5, (0, 2), (3, 4))),
-            "ids": torch.tensor([8, 1, 7, 0, 8]),
-            "vocab_size": 9,
-        },
-        {
-            "function": mixing(3, 4, 3, 3, seed=25, hidden=[(0, 1), (2, 3)], only_feature=[(1, 1, 2), (2, 0, 0)]),
-            "ids": torch.tensor([2, 1, 0, 2]),
-            "vocab_size": 3,
-        },
-    ],
-)
 
-Hidden(
-    transformer.subsampled_lengths,
-    points=1,
-    cases=[
-        {"lengths": torch.tensor([4, 5, 6, 9, 10, 11]), "kernel": 4, "stride": 3},
-        {"lengths": torch.tensor([1, 30, 6, 7, 3]), "kernel": 6, "stride": 4},
-        {"lengths": torch.tensor([8, 2]), "kernel": 3, "stride": 2},
-    ],
-)
+def model_case(
+    draw: Draw, vocab: tuple[int, ...], heads: tuple[int, int], layers: int, norm_first: bool, tied: bool, pad_id: int
+) -> Case:
+    batch, source, target = draw.sizes((2, 3), (3, 5), (3, 5))
+    d_model = heads[0] * heads[1]
+    return {
+        "src_vocab": vocab[0],
+        "tgt_vocab": vocab[1],
+        "d_model": d_model,
+        "num_heads": heads[0],
+        "d_ff": d_model + draw.choice([1, 2, 3]),
+        "num_layers": layers,
+        "dropout": draw.number(0.2, 0.6),
+        "norm_first": norm_first,
+        "tie_weights": tied,
+        "pad_id": pad_id,
+        "max_len": max(source, target) + draw.integer(1, 3),
+        "src_ids": padded_ids(draw, batch, source, vocab[0], pad_id),
+        "tgt_ids": target_ids(draw, batch, target, vocab[1], pad_id),
+    }
+
+
+def padded_ids(draw: Draw, batch: int, time: int, vocab: int, pad_id: int) -> Tensor:
+    """One sentence has padding before a real token, one at its end, and none is all padding."""
+    ids = draw.ids(batch, time, vocab=vocab, without=[pad_id])
+    ids[0, draw.integer(0, time - 2)] = pad_id
+    ids[-1, -1] = pad_id
+    return ids
+
+
+def target_ids(draw: Draw, batch: int, time: int, vocab: int, pad_id: int) -> Tensor:
+    ids = draw.ids(batch, time, vocab=vocab, without=[pad_id])
+    ids[0, draw.integer(1, time - 2)] = pad_id
+    ids[-1, -1] = pad_id
+    ids[:, 0] = BOS
+    return ids
+
+
+@hidden(transformer.transformer_parameters)
+def transformer_parameters(draw: Draw) -> list[Case]:
+    def case(rows: int, d_model: int, d_ff: int, encoder_layers: int, decoder_layers: int, norms: int) -> Case:
+        sizes = {"table_rows": rows, "d_model": d_model, "d_ff": d_ff}
+        layers = {"encoder_layers": encoder_layers, "decoder_layers": decoder_layers}
+        return {**sizes, **layers, "extra_norms": norms}
+
+    return [
+        case(*draw.sizes((9, 15), (3, 5), (4, 7), (2, 6), (2, 6)), draw.integer(2, 5)),
+        case(draw.integer(30_000, 60_000), *draw.sizes((900, 1600), (2000, 6400)), draw.integer(12, 48), 0, 1),
+        case(*draw.sizes((20, 60), (4, 9), (10, 30)), 1, draw.integer(3, 6), 2),
+    ]
+
+
+@hidden(transformer.torch_state)
+def torch_state(draw: Draw) -> list[Case]:
+    def state(layers: int, norm_first: bool, d_model: int, d_ff: int) -> dict[str, Tensor]:
+        """With other numbers, in any order."""
+        shapes = {name: tensor.shape for name, tensor in course_state(layers, norm_first, d_model, d_ff).items()}
+        return {
+            name: draw.normal(*shapes[name], scale=0.4) + (1.0 if name.endswith("gain") else 0.0)
+            for name in draw.shuffled(list(shapes))
+        }
+
+    first, second = draw.shuffled([True, False])
+    return [
+        {"state": state(2, first, 2 * draw.integer(2, 4), draw.choice([5, 7, 9, 11]))},
+        {"state": state(draw.choice([1, 3]), second, 4, draw.choice([5, 7, 9, 11]))},
+    ]
+
+
+@hidden(transformer.find_the_leak, by_chance=True)
+def find_the_leak(draw: Draw) -> list[Case]:
+    def case(outputs: int, inputs: int, features: int, vocab: int, hidden: int, only: int, weak: int) -> Case:
+        ids = draw.ids(inputs, vocab=vocab)
+        ids[0], ids[-1] = draw.sizes((0, vocab - 1), (0, vocab - 1))
+        model = mixing(draw, outputs, inputs, features, vocab, hidden, only, weak)
+        return {"function": model, "ids": ids, "vocab_size": vocab}
+
+    n, vocab = draw.integer(4, 5), draw.integer(6, 9)
+    later = [(i, j) for i in range(n) for j in range(i + 1, n)]
+    leaks = draw.shuffled(later)[:2]
+    attention = AttentionModel(draw.normal(vocab, 4), mask_with(n, *leaks))
+    return [
+        case(*draw.sizes((3, 5), (4, 5)), 3, 4, hidden=3, only=0, weak=1),
+        {"function": attention, "ids": draw.ids(n, vocab=vocab), "vocab_size": vocab},
+        case(*draw.sizes((2, 4), (3, 4)), draw.integer(3, 4), draw.integer(2, 3), hidden=2, only=2, weak=0),
+    ]
+
+
+def mixing(
+    draw: Draw, outputs: int, inputs: int, features: int, vocab: int, hidden: int, only: int, weak: int
+) -> MixingModel:
+    """A model in which so many pairs (output, input) do not see each other, or in one feature only, or hardly.
+
+    Each token's vector differs from every other's in each feature, and the features of all add up to 0.
+    """
+    table = torch.arange(1.0, vocab + 1).double()[:, None] * torch.tensor([1.0] * (features - 1) + [1.0 - features])
+    weights = torch.ones(outputs, inputs, features, dtype=torch.float64)
+    pairs = draw.shuffled(list(itertools.product(range(outputs), range(inputs))))
+    for place, (i, j) in enumerate(pairs):
+        weights[i, j] = draw.choice([-1, 1]) * draw.number(0.5, 2.0)
+        if place < hidden:
+            weights[i, j] = 0.0
+        elif place < hidden + only:
+            weights[i, j] *= torch.arange(features) == draw.integer(0, features - 1)
+        elif place < hidden + only + weak:
+            weights[i, j] *= 1e-3
+    return MixingModel(table, weights)
+
+
+@hidden(transformer.subsampled_lengths)
+def subsampled_lengths(draw: Draw) -> list[Case]:
+    """Always among them: windows that fit exactly, that do not fit whole, and recordings shorter than the window."""
+
+    def case(kernel: int, stride: int) -> Case:
+        lengths = [1, kernel - 1, *range(kernel, kernel + stride + 1), draw.integer(30, 99)]
+        return {"lengths": torch.tensor(draw.shuffled(lengths)), "kernel": kernel, "stride": stride}
+
+    stride = draw.integer(2, 4)
+    much_wider = case(stride + draw.integer(2, 4), stride)  # more than a step wider than the shortest recording
+    return [much_wider, case(*draw.sizes((2, 3), (4, 5))), case(draw.integer(3, 6), 2)]

@@ -42,6 +42,7 @@ class Exercise:
     hints: Sequence[str]
     minutes: int
     difficulty: int
+    hidden_points: float = 1.0  # given when it is graded, on cases that nobody sees
     properties: list[Property] = field(default_factory=list)
     misconceptions: list[Callable[..., Any]] = field(default_factory=list)
     alternatives: list[Callable[..., Any]] = field(default_factory=list)

@@ -18,21 +18,28 @@ MOST_PRINTED = 3  # inputs for which is shown what the student's code printed
 
 
 def grade(
-    exercise: Exercise, subject: Subject, cases: Sequence[Case] | None = None, seconds: float | None = None
+    exercise: Exercise,
+    subject: Subject,
+    cases: Sequence[Case] | None = None,
+    seconds: float | None = None,
+    is_diagnosed: bool = True,
 ) -> Report:
     """The report on a subject: the properties in their order, up to the first that fails.
 
     seconds: how long the student's code may take for one property on one input; None for no limit.
+    is_diagnosed: whether the mistake is looked for.
     """
     with one_thread(), no_garbage_collection():
-        return graded(exercise, subject, exercise.cases if cases is None else cases, seconds)
+        return graded(exercise, subject, exercise.cases if cases is None else cases, seconds, is_diagnosed)
 
 
-def graded(exercise: Exercise, subject: Subject, cases: Sequence[Case], seconds: float | None) -> Report:
+def graded(
+    exercise: Exercise, subject: Subject, cases: Sequence[Case], seconds: float | None, is_diagnosed: bool
+) -> Report:
     """The report on these cases."""
     examination = Examination(exercise, subject, cases, seconds).run()
     finding = None
-    if examination.outcome in ("wrong", "raised"):
+    if is_diagnosed and examination.outcome in ("wrong", "raised"):
         with contextlib.suppress(TimeIsUp), at_most(seconds):
             finding = diagnose(examination)
     return Report(

@@ -51,6 +51,7 @@ class Report:
     advice: str = ""  # on an error: what often leads to it
     printed: tuple[tuple[str, str], ...] = ()  # for some inputs: what the student's code printed
     hints_given: int = 0
+    hidden_points: float = 0.0  # that can be had when it is graded
     is_attempt: bool = True  # more than one and the same answer to everything
 
     @property
@@ -62,6 +63,11 @@ class Report:
         return float(sum(check.max_points for check in self.checks))
 
     @property
+    def score(self) -> str:
+        more = f", {self.hidden_points:g} more when graded" if self.hidden_points else ""
+        return f"{self.points:g} of {self.max_points:g} points{' here' if more else ''}{more}"
+
+    @property
     def passed(self) -> bool:
         return self.outcome == "right"
 
@@ -71,7 +77,7 @@ class Report:
         return self.diagnosis.id if self.diagnosis else None
 
     def __str__(self) -> str:
-        score = f"{self.points:g} of {self.max_points:g} points"
+        score = self.score
         lines = [f"{self.name:<{72 - len(score)}}{score}"]
         for check in self.checks:
             note = " (not reached)" if check.passed is None else ""
@@ -101,7 +107,7 @@ class Report:
         head_colour = COLOURS[self.passed]
         title = (
             f'<div style="font-weight:bold;border-left:4px solid {head_colour};padding-left:8px">'
-            f"<code>{html.escape(self.name)}</code>&emsp;{self.points:g} of {self.max_points:g} points</div>"
+            f"<code>{html.escape(self.name)}</code>&emsp;{self.score}</div>"
         )
         rows = "".join(self.row(check) for check in self.checks)
         rows += "".join(

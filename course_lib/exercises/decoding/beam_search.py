@@ -55,6 +55,7 @@ beam = Exercise(
     ],
     minutes=15,
     difficulty=3,
+    hidden_points=2,
     hints=[
         "Keep two things: `prefixes` (beam, time), at first one row with BOS, and `totals` (beam,), the "
         "log-probability of each. One round continues every prefix with every token: (beam, vocab) candidates.",

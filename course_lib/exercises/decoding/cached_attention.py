@@ -47,6 +47,7 @@ caching = Exercise(
     ],
     minutes=15,
     difficulty=3,
+    hidden_points=2,
     hints=[
         "Write it without a cache first: project, split the heads, causal attention, merge, w_o. That is worth points "
         "already, if you return (output, (k, v)).",

@@ -40,6 +40,7 @@ greedy = Exercise(
     ],
     minutes=10,
     difficulty=2,
+    hidden_points=2,
     hints=[
         "Begin with a column of BOS, (rows, 1). Then repeat: ask the model about everything so far, take the best "
         "token of each row, put it behind the others.",

@@ -29,6 +29,7 @@ scaled_dot_product_attention = Exercise(
     ],
     minutes=10,
     difficulty=2,
+    hidden_points=2,
     hints=[
         "Three steps again: scores, weights, output. You have written the first one already.",
         "The softmax runs over the keys. In a matrix of shape (…, query, key) that is the last axis.",

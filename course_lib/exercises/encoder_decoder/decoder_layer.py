@@ -84,6 +84,7 @@ decoder_layer = Exercise(
     ],
     minutes=15,
     difficulty=2,
+    hidden_points=2,
     hints=[
         "Three sub-layers instead of two: self-attention, cross-attention, feed-forward. The first and the last are as "
         "in the encoder layer.",

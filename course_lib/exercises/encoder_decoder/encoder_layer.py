@@ -74,6 +74,7 @@ encoder_layer = Exercise(
     ],
     minutes=15,
     difficulty=2,
+    hidden_points=2,
     hints=[
         "Two sub-layers, one after the other. Around each: a residual path and a norm. Draw the path of x first.",
         "self.attention gives two things, (output, weights), and the layer needs the first. Query, key and value are "

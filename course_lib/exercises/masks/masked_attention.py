@@ -65,6 +65,7 @@ masked_attention = Exercise(
     ],
     minutes=10,
     difficulty=2,
+    hidden_points=2,
     hints=[
         "Three steps: scores, weights, output. The mask belongs to exactly one of them. To which?",
         "A hidden key must not take part in the normalisation, so it has to be gone before the softmax.",

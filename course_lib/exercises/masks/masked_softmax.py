@@ -47,6 +47,7 @@ masked_softmax = Exercise(
     ],
     minutes=10,
     difficulty=2,
+    hidden_points=2,
     hints=[
         "A hidden key must not take part in the sum below the fraction. What would its score have to be, so that "
         "exp(score) is 0?",

@@ -83,6 +83,7 @@ multi_head_attention = Exercise(
     ],
     minutes=20,
     difficulty=3,
+    hidden_points=2,
     hints=[
         "Four steps: project each input and split it into heads; attend in all heads at once; merge; apply w_o.",
         "q comes from query through w_q, k from key through w_k, v from value through w_v. You have split_heads and "

@@ -22,6 +22,7 @@ apply_rope = Exercise(
     ],
     minutes=12,
     difficulty=3,
+    hidden_points=2,
     hints=[
         "A point (a, b) turned by an angle is (a cos - b sin, a sin + b cos). Every pair of features is such a point.",
         "The angles are a table as before: positions[:, None] * frequencies, now with one column a pair: (time, d/2).",

@@ -44,6 +44,7 @@ accumulate_gradients = Exercise(
     ],
     minutes=15,
     difficulty=3,
+    hidden_points=2,
     hints=[
         "One large batch would take the mean over all its real targets. What is the share of one small batch in that "
         "mean? Not 1 / (number of batches): think of a batch of 3 targets beside one of 1.",

@@ -42,6 +42,7 @@ train_step = Exercise(
     ],
     minutes=15,
     difficulty=2,
+    hidden_points=2,
     hints=[
         "Seven small things in a row: training mode, forget the old gradients, logits, loss, backward, clip, step. For "
         "the second and the last there is the optimizer, for the clipping torch.nn.utils.clip_grad_norm_.",

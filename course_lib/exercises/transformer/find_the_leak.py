@@ -70,6 +70,7 @@ find_the_leak = Exercise(
     ],
     minutes=15,
     difficulty=2,
+    hidden_points=2,
     hints=[
         "Ask the model twice: once with the sentence as it is, once with one token replaced. Outputs that differ "
         "depend on "

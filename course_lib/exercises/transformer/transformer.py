@@ -60,6 +60,7 @@ transformer = Exercise(
     ],
     minutes=25,
     difficulty=3,
+    hidden_points=2,
     hints=[
         "Begin with the masks. A token is real if its id is not self.pad_id. Write down, for each of the three "
         "attentions, who asks (rows) and who is asked (columns): padding is hidden among those who are asked.",
