@@ -90,7 +90,10 @@ def decoder_case(draw: Draw, sizes: dict[str, Any]) -> Case:
         **sizes,
         "x": draw.normal(batch, target, sizes["d_model"], scale=draw.choice([1, 2])),
         "memory": draw.normal(batch, source, sizes["d_model"]),
-        "mask": seen_so_far(*lengths(draw, batch, target), width=target),
+        # Only one of the two is causal: it is the mask that counts.
+        "mask": partial_mask(draw, batch, target)
+        if sizes["norm_first"]
+        else seen_so_far(*lengths(draw, batch, target), width=target),
         "memory_mask": draw.choice([by_query, real(*lengths(draw, batch, source), width=source)]),
     }
 

@@ -92,6 +92,7 @@ def torch_state(draw: Draw) -> list[Case]:
     return [
         {"state": state(2, first, 2 * draw.integer(2, 4), draw.choice([5, 7, 9, 11]))},
         {"state": state(draw.choice([1, 3]), second, 4, draw.choice([5, 7, 9, 11]))},
+        {"state": state(draw.integer(11, 13), second, 2, 3)},
     ]
 
 
