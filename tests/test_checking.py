@@ -212,7 +212,7 @@ def test_inverted_mask_is_told():
         ((2, 4, 3), (2, 3, 4), "another order"),
         ((2, 1, 3), (2, 3), "too many"),
         ((2, 3), (2, 1, 3), "missing"),
-        ((3,), (2, 3, 5), "1 axes instead of 3"),
+        ((3,), (2, 3, 5), "1 axis instead of 3"),
     ],
 )
 def test_shape_slips_are_told(got, want, words):

@@ -1,29 +1,29 @@
 """Which mistake is it? A wrong answer is compared with misconceptions, with variants, and with pairs of misconceptions.
 
 The comparison is of behaviour: the same questions are put to both, and all answers have to agree, gradients and
-precision included. A name is given only if it explains a wrong value. An error alone explains nothing: many mistakes
-lead to the same one, so there the misconception is mentioned as a common cause and not as the student's own.
+precision included. A name is given only if it explains a wrong value; two are given only if neither explains
+everything alone, no small change of the reference does, and no other pair does. An error alone explains nothing: many
+mistakes lead to the same one, so there the misconception is mentioned as a common cause and not as the student's own.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
+from torch import Tensor
 
-from .index import Entry, differs_in_a_value, shipped, without_variants
+from .index import Entry, shipped, without_variants
 from .merge import merged
 from .ours import Program, known_answers
 from .properties import Examination
 from .report import Diagnosis
-from .signature import EXACTLY, Signature, matching, signature_of
+from .signature import Signature, matching, parts_of, signature_of
 from .subject import Event, same_answer
 from .variants import Variant, variants_of
-
-MOST_PAIRS = 40
 
 
 @dataclass(frozen=True)
@@ -50,17 +50,21 @@ class Search:
     def __init__(self, examination: Examination, entry: Entry):
         self.examination = examination
         self.exercise = examination.exercise
+        self.reference = self.exercise.reference
+        self.mistakes = {mistake.__name__: mistake for mistake in self.exercise.misconceptions}
         self.entry = entry
         self.seen = self.signature()
 
     def finding(self) -> Diagnosis | Advice | None:
-        if not self.has_a_wrong_value():
+        if self.examination.outcome == "raised" and not self.has_a_wrong_value():
             return self.advice()
-        for name in self.candidates():
-            found = self.named(name)
-            if found is not None:
+        names = self.candidates()
+        for name in names:
+            if not is_pair(name) and (found := self.named(name)) is not None:
                 return found
-        pairs = [pair for pair in self.likely_pairs() if self.agrees(merged(self.exercise.reference, *pair))]
+        pairs = [
+            pair for name in names if is_pair(name) and self.agrees(merged(self.reference, *(pair := self.pair(name))))
+        ]
         return diagnosis_of_pair(*pairs[0]) if len(pairs) == 1 else None
 
     # --- what was seen ---
@@ -91,6 +95,11 @@ class Search:
             wrong_value(self.examination.trace(*question), self.right(*question)) for question in self.questions()
         )
 
+    @functools.cached_property
+    def is_wrong_in_shape(self) -> bool:
+        """Whether every value is right: then what is wrong is a shape that otherwise means the same."""
+        return not self.has_a_wrong_value()
+
     # --- one mistake ---
 
     def candidates(self) -> list[str]:
@@ -99,10 +108,9 @@ class Search:
         return [name for name, is_same in zip(self.entry.ids, same) if is_same]
 
     def program(self, name: str) -> Program | Variant:
-        for mistake in self.exercise.misconceptions:
-            if mistake.__name__ == name:
-                return mistake
-        return variants_of(self.exercise.reference)[int(name.partition("#")[2])]
+        if name in self.mistakes:
+            return self.mistakes[name]
+        return variants_of(self.reference)[int(name.partition("#")[2])]
 
     def named(self, name: str) -> Diagnosis | None:
         mistake = self.program(name)
@@ -118,7 +126,8 @@ class Search:
         for prop, number, is_thorough in self.questions():
             seen = self.examination.trace(prop, number, is_thorough)
             question = (self.exercise.properties[prop], self.examination.cases[number])
-            if not known_answers(program, question, seen, is_thorough).are(seen):
+            answers = known_answers(program, question, seen, is_thorough)
+            if not answers.are(seen) or (self.is_wrong_in_shape and shapes_in(answers.trace) != shapes_in(seen)):
                 return False
         return True
 
@@ -127,24 +136,18 @@ class Search:
         causes = [m for m in self.exercise.misconceptions if m.__name__ in self.candidates() and self.agrees(m)]
         return Advice(f"A common cause of this error: {deed_of(causes[0])}") if len(causes) == 1 else None
 
-    # --- two mistakes ---
+    def pair(self, name: str) -> tuple[Program, Program]:
+        """The misconceptions of a pair."""
+        first, second = (self.mistakes[part] for part in name.split(" + "))
+        return first, second
 
-    def likely_pairs(self) -> list[tuple[Program, Program]]:
-        """Pairs of misconceptions of which each explains, alone, a wrong value that the other does not."""
-        mistakes = self.exercise.misconceptions
-        rows = self.entry.signatures[: len(mistakes)]
-        wrong = differs_in_a_value(self.seen, self.entry.reference)
-        explains = matching(self.seen, rows) & wrong  # (misconceptions, answers)
-        harmless = matching(self.entry.reference, rows, EXACTLY)
-        was_seen = matching(self.seen, rows)
-        found = []
-        for i, j in combinations(np.flatnonzero(explains.any(axis=-1)), 2):
-            each_explains = (explains[i] & ~explains[j]).any() and (explains[j] & ~explains[i]).any()
-            # Where one of them does no harm, both together look like the other one alone.
-            contradicted = (harmless[i] & ~was_seen[j]).any() or (harmless[j] & ~was_seen[i]).any()
-            if each_explains and not contradicted:
-                found.append((mistakes[i], mistakes[j]))
-        return found[:MOST_PAIRS]
+
+def is_pair(name: str) -> bool:
+    return " + " in name
+
+
+def shapes_in(trace: Sequence[Event]) -> list[tuple[int, ...]]:
+    return [tuple(part.shape) for part in parts_of(trace) if isinstance(part, Tensor)]
 
 
 def wrong_value(seen: Sequence[Event], right: Sequence[Event]) -> bool:

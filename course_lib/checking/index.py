@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import combinations
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from .exercise import Case, Exercise
+from .merge import merged
 from .ours import Program, Question, ask, known_answers
 from .properties import Examination, no_garbage_collection, one_thread
 from .signature import ERROR, Signature, matching, signature_of
@@ -42,7 +44,7 @@ class Entry:
 
     prop: int  # the property whose questions the signatures answer
     reference: Signature  # (answers,)
-    ids: tuple[str, ...]  # of misconceptions, then of variants
+    ids: tuple[str, ...]  # of misconceptions, then of variants, then of pairs of misconceptions
     signatures: np.ndarray  # (programs, answers)
 
 
@@ -62,6 +64,7 @@ def make_entry(exercise: Exercise, cases: Sequence[Case]) -> Entry:
         own = signature_of(reference, reference)
         rows = {m.__name__: signature_of(traces_of(m, questions), reference) for m in exercise.misconceptions}
         rows |= dict(telling_variants(exercise, questions, reference, own, cases))
+        rows |= dict(telling_pairs(exercise, questions, reference, own))
         return Entry(prop, own, tuple(rows), np.stack(list(rows.values())))
 
 
@@ -111,6 +114,18 @@ def telling_variants(
                 yield variant.id, row
         elif matching(own, row).all() and not Examination(exercise, Subject(variant.program), cases).passes():
             yield variant.id, row  # right under this property, wrong under another
+
+
+def telling_pairs(
+    exercise: Exercise, questions: Sequence[Question], reference: Sequence[list[Event]], own: Signature
+) -> Iterator[tuple[str, Signature]]:
+    """The pairs of misconceptions that can be merged and together give a wrong value."""
+    for first, second in combinations(exercise.misconceptions, 2):
+        both = merged(exercise.reference, first, second)
+        if both is not None:
+            row = signature_of(traces_of(both, questions), reference)
+            if differs_in_a_value(row, own).any():
+                yield f"{first.__name__} + {second.__name__}", row
 
 
 # --- using it -------------------------------------------------------------------------------------------------------
@@ -202,4 +217,6 @@ def update(names: Sequence[str]) -> None:
     arrays = {f"{n}.reference": e.reference for n, e in sorted(entries.items())}
     arrays |= {f"{n}.signatures": e.signatures for n, e in sorted(entries.items())}
     text = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
-    np.savez_compressed(FILE, about=text, **arrays)  # type: ignore[arg-type]
+    draft = FILE.with_name("draft.npz")
+    np.savez_compressed(draft, about=text, **arrays)  # type: ignore[arg-type]
+    draft.replace(FILE)
