@@ -18,6 +18,7 @@ alibi_bias = Exercise(
         {"num_heads": 1, "n": 4},
         {"num_heads": 3, "n": 4},
         {"num_heads": 7, "n": 6},
+        {"num_heads": 20, "n": 3},
     ],
     minutes=12,
     difficulty=2,
