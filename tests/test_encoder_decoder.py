@@ -270,18 +270,6 @@ class NeverPreNormNorAMask(EncoderParts):
         return x
 
 
-class NoPathAndNoDropout(EncoderParts):
-    def forward(self, x, mask=None):
-        if self.norm_first:
-            x = self.norm_1(x)
-            x = self.attention(x, x, x, mask)[0]
-            x = self.feed_forward(self.norm_2(x))
-        else:
-            x = self.norm_1(self.attention(x, x, x, mask)[0])
-            x = self.norm_2(self.feed_forward(x))
-        return x
-
-
 class AsksItself(DecoderParts):
     def forward(self, x, memory, mask=None, memory_mask=None):
         for attention, norm in ((self.self_attention, self.norm_1), (self.cross_attention, self.norm_2)):
@@ -417,7 +405,6 @@ class LearnsHalf(EncoderParts):
         ("EncoderLayer", NeverPreNorm, "AlwaysPostNorm"),
         ("EncoderLayer", NoDropoutAtAll, "DropsNothing"),
         ("EncoderLayer", NeverPreNormNorAMask, "ForgetsTheMask + AlwaysPostNorm"),
-        ("EncoderLayer", NoPathAndNoDropout, "DropsNothing + ForgetsThePath"),
         ("DecoderLayer", AsksItself, "LooksAtItselfTwice"),
         (
             "DecoderLayer",

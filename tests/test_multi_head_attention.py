@@ -12,13 +12,20 @@ from torch import nn
 
 from course_lib import check
 from course_lib import multi_head_attention as mha
+from course_lib.checking.diagnosis import deed_of
 from course_lib.checking.inputs import normal, random_mask
 from course_lib.checking.subject import Subject
 from course_lib.checking.weights import AttentionWeights, load_weights, packings, role_of
+from course_lib.exercises import all_exercises
 from course_lib.masks import causal_mask
 
 # The module: its package has the exercise under the same name.
 exercises = import_module("course_lib.exercises.multi_head_attention.multi_head_attention")
+
+
+def mistakes_of(name):
+    return {mistake.__name__: mistake for mistake in all_exercises()[name].misconceptions}
+
 
 # --- the reference --------------------------------------------------------------------------------------
 
@@ -253,7 +260,9 @@ def test_head_axis_for_every_mask_is_named():
             weights = F.dropout(scores.softmax(dim=-1), dropout, self.training)
             return weights @ v, weights
 
-    assert check("MultiHeadAttention", EveryMask).misconception == "FillsAsIfEveryMaskWereABatch"
+    report = check("MultiHeadAttention", EveryMask)
+    assert report.misconception is None  # there is nothing but an error
+    assert deed_of(mistakes_of("MultiHeadAttention")["FillsAsIfEveryMaskWereABatch"]) in report.advice
 
 
 def test_dropout_that_does_not_rescale_is_explained():
@@ -310,7 +319,9 @@ def test_merge_by_view_is_named():
     def merge_heads(x):
         return x.permute(0, 2, 1, 3).view(x.size(0), x.size(2), -1)
 
-    assert check("merge_heads", merge_heads).misconception == "views_what_is_not_contiguous"
+    report = check("merge_heads", merge_heads)
+    assert report.misconception is None  # there is nothing but an error
+    assert deed_of(mistakes_of("merge_heads")["views_what_is_not_contiguous"]) in report.advice
 
 
 def test_count_with_heads_of_full_size_is_named():

@@ -183,7 +183,9 @@ def test_table_of_numpy_without_an_odd_width():
         pe[:, 1::2] = torch.cos(position * div_term)
         return pe
 
-    assert named("sinusoidal_encoding", answer) == "needs_an_even_width"
+    report = grade(all_exercises()["sinusoidal_encoding"], Subject(answer))
+    assert report.misconception is None  # there is nothing but an error, for an odd width
+    assert "A common cause of this error" in report.advice and "odd" in str(report)
 
 
 def test_a_torch_error_is_not_an_empty_cell():

@@ -28,7 +28,7 @@ from .subject import Event, Subject
 from .variants import variants_of
 
 FILE = Path(__file__).with_name("index.npz")
-ENGINE = ("changes.py", "variants.py", "signature.py", "index.py")
+ENGINE = ("changes.py", "variants.py", "signature.py")
 SAMPLE = 16  # misconceptions that are tried in order to choose a property
 
 # Of two variants that behave alike, the one of the earlier kind is the likelier slip.
@@ -203,6 +203,7 @@ def update(names: Sequence[str]) -> None:
     """Make these entries anew and keep the others."""
     from course_lib.exercises import all_exercises
 
+    digests = {name: digest_of(exercise) for name, exercise in all_exercises().items()}  # of what is computed now
     kept = {name: stored(name) for name in all_exercises() if name not in names}
     made: dict[str, Entry] = {}
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
@@ -211,7 +212,7 @@ def update(names: Sequence[str]) -> None:
             made[name] = entry
     entries = {name: entry for name, entry in (kept | made).items() if entry is not None}
     about = {
-        "digests": {name: digest_of(all_exercises()[name]) for name in sorted(entries)},
+        "digests": {name: digests[name] for name in sorted(entries)},
         "exercises": {n: {"property": e.prop, "ids": e.ids} for n, e in sorted(entries.items())},
     }
     arrays = {f"{n}.reference": e.reference for n, e in sorted(entries.items())}

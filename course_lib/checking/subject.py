@@ -152,10 +152,24 @@ class Built(Subject):
 
 def same_trace(first: Sequence[Event], second: Sequence[Event]) -> bool:
     """Whether two subjects gave the same answers to the same questions."""
-    return len(first) == len(second) and all(
-        one.question == two.question and same_answer(one.answer, two.answer)
-        for one, two in zip(first, second, strict=True)
-    )
+    return len(first) == len(second) and all(map(same_event, first, second))
+
+
+def same_event(first: Event, second: Event) -> bool:
+    same = same_gradients if first.question == "gradients" else same_answer
+    return first.question == second.question and same(first.answer, second.answer)
+
+
+def same_gradients(first: Any, second: Any) -> bool:
+    """Equality where both are numbers: what comes out of 0/0 or of an overflow depends on how a formula is written."""
+    if isinstance(first, tuple) and isinstance(second, tuple):
+        return len(first) == len(second) and all(map(same_gradients, first, second))
+    if isinstance(first, Tensor) and isinstance(second, Tensor) and first.shape == second.shape:
+        known = first.isfinite() & second.isfinite()
+        return same_answer(first[known], second[known])
+    if isinstance(first, float) and isinstance(second, float):
+        return not math.isfinite(first) or not math.isfinite(second) or same_answer(first, second)
+    return same_answer(first, second)
 
 
 def same_answer(first: Any, second: Any) -> bool:

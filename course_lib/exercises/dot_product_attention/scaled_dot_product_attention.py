@@ -552,7 +552,7 @@ def attention_cuts_all_gradients(q, k, v):
     scores = scores / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
     output = (weights @ v).detach()
-    return output, weights
+    return output, weights.detach()
 
 
 @scaled_dot_product_attention.misconception
