@@ -7,6 +7,7 @@ import re
 import shutil
 import stat
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -23,6 +24,8 @@ from autograder.release import release
 from autograder.seed import ENVIRONMENT, PUBLIC, digest_of, prepare_seed, read_seed, write_seed
 from autograder.verdict import read_verdict
 from benchmarks.hidden import faults
+from course_lib.checking.exercise import Property
+from course_lib.checking.expect import expect
 from course_lib.exercises import all_exercises
 
 # --- drawing ---------------------------------------------------------------------------------------------------------
@@ -103,15 +106,32 @@ def test_hidden_cases_have_the_arguments_of_the_visible_ones(name):
     assert {tuple(case) for case in all_hidden()[name].cases(PUBLIC)} == {arguments}
 
 
+def squares(n):
+    return n * n
+
+
+def adds_two(n):
+    return n + 2
+
+
+def is_twice_as_much(subject, case):
+    expect(case["n"] > 0 and subject(case["n"]) == 2 * case["n"], "It is not twice as much.")
+
+
+DOUBLING = SimpleNamespace(
+    name="double",
+    reference=lambda n: 2 * n,
+    alternatives=[lambda n: n + n],
+    misconceptions=[squares, adds_two],
+    properties=[Property("it is twice as much", 1.0, is_twice_as_much)],
+)
+
+
 def test_unfair_cases_are_left_out_and_more_are_drawn_until_each_mistake_shows():
-    exercise = all_exercises()["soft_lookup"]
-    (fair,) = all_hidden()["soft_lookup"].cases("one")[:1]
-    undecided = {**fair, "keys": torch.zeros_like(fair["keys"])}  # no key stands out: the reference itself fails
-    more = all_hidden()["soft_lookup"].cases("two")
-    cases = chosen(exercise, [[undecided, fair], [undecided], [*more]])
-    assert cases[0] is fair and not any(case is undecided for case in cases)
-    with pytest.raises(RuntimeError, match="No hidden case of soft_lookup shows"):
-        chosen(exercise, [[undecided]])
+    draws = [[{"n": -1}, {"n": 2}], [{"n": 2}, {"n": -3}], [{"n": 2}, {"n": 5}], [{"n": 7}]]
+    assert chosen(DOUBLING, draws) == [{"n": 2}, {"n": 5}]
+    with pytest.raises(RuntimeError, match="No hidden case of double shows squares"):
+        chosen(DOUBLING, draws[:2])
 
 
 def test_a_fault_of_hidden_cases_is_found():
