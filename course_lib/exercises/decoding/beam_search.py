@@ -52,6 +52,15 @@ beam = Exercise(
         beam_case(5, 2, bos_id=4, eos_id=0, max_len=6, alpha=1.5, seed=52),
         beam_case(7, 4, bos_id=1, eos_id=3, max_len=5, alpha=1.0, seed=94, eos_bias=1.0),
         beam_case(4, 2, bos_id=3, eos_id=1, max_len=1, alpha=0.5, seed=51),
+        # The best sentence ends as a continuation of the second prefix.
+        {
+            "next_logits": random_model(6, 1, seed=4),
+            "beam_size": 2,
+            "bos_id": 0,
+            "eos_id": 1,
+            "max_len": 5,
+            "alpha": 1.0,
+        },
     ],
     minutes=15,
     difficulty=3,
