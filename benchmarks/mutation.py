@@ -2,7 +2,8 @@
 
 Each variant of a reference is wrong, unless it is the reference in other words: those are listed in
 `equivalent_variants.txt`. An accepted variant that is not listed there is a hole in a check. A variant that is named by
-a misconception about another statement than the changed one got a false name. Both have to be 0.
+a misconception about another statement than the changed one got a false name, unless it is listed in
+`same_mistakes.txt`. Both have to be 0.
 """
 
 from __future__ import annotations
@@ -12,26 +13,32 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks.tables import Row
-from course_lib.checking.mutation import edit_of, findings
+from course_lib.checking.mutation import Findings, edit_of, findings
 from course_lib.exercises import all_exercises
 
-LIST = Path(__file__).with_name("equivalent_variants.txt")
+EQUIVALENT = Path(__file__).with_name("equivalent_variants.txt")
+SAME_MISTAKE = Path(__file__).with_name("same_mistakes.txt")
 Line = tuple[str, int, int, int, int, list[str], list[str]]
 
 
-def listed(name: str) -> set[str]:
-    """The edits of an exercise's reference that change nothing: `exercise | edit`, one on each line."""
-    lines = (line.split(" | ", 1) for line in LIST.read_text(encoding="utf-8").splitlines() if " | " in line)
-    return {edit for exercise, edit in lines if exercise == name}
+def listed(file: Path, name: str) -> set[str]:
+    """What a file says about an exercise: `exercise | text`, one on each line."""
+    lines = (line.split(" | ", 1) for line in file.read_text(encoding="utf-8").splitlines() if " | " in line)
+    return {text for exercise, text in lines if exercise == name}
 
 
 def line_of(name: str) -> Line:
-    found = findings(all_exercises()[name])
-    known = listed(name)
+    return judged(name, findings(all_exercises()[name]))
+
+
+def judged(name: str, found: Findings) -> Line:
+    """The findings about an exercise, without what is listed."""
     accepted = [edit_of(variant) for variant in found.accepted]
     elsewhere = [f"{edit_of(variant)}: {mistake}" for variant, mistake in found.elsewhere]
-    holes = [edit for edit in accepted if edit not in known]
-    return name, found.variants, found.named, found.described, len(accepted) - len(holes), holes, elsewhere
+    holes = [edit for edit in accepted if edit not in listed(EQUIVALENT, name)]
+    false_names = [text for text in elsewhere if text not in listed(SAME_MISTAKE, name)]
+    named = found.named + len(elsewhere) - len(false_names)
+    return name, found.variants, named, found.described, len(accepted) - len(holes), holes, false_names
 
 
 def run() -> list[Row]:

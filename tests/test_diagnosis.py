@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.mutation import listed
+from benchmarks.mutation import judged
 from course_lib.checking.errors import in_plain_words
 from course_lib.checking.grading import grade
 from course_lib.checking.index import make_entry, out_of_date, shipped
-from course_lib.checking.mutation import distinct_variants, edit_of, findings
+from course_lib.checking.mutation import distinct_variants, findings, text_of
 from course_lib.checking.signature import matching, number_of
 from course_lib.checking.subject import Subject
 from course_lib.checking.variants import variants_of
@@ -41,15 +41,9 @@ def test_an_unlisted_slip_is_described():
 
 def test_a_variant_never_shows_the_line_to_write():
     for exercise in EXERCISES.values():
-        lines = {line.strip() for line in edit_of_reference(exercise.reference)}
+        lines = {line.strip() for line in text_of(exercise.reference, exercise.reference)}
         for variant in variants_of(exercise.reference)[::7]:
             assert not any(line in variant.sentence for line in lines if len(line) > 12), variant.sentence
-
-
-def edit_of_reference(reference):
-    from course_lib.checking.mutation import text_of
-
-    return text_of(reference, reference)
 
 
 def test_most_variants_can_be_made():
@@ -62,9 +56,8 @@ def test_most_variants_can_be_made():
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_variants_are_rejected_and_named_only_at_their_own_place(name):
-    found = findings(EXERCISES[name], MOST_VARIANTS)
-    assert [edit_of(variant) for variant in found.accepted if edit_of(variant) not in listed(name)] == []
-    assert [(edit_of(variant), mistake) for variant, mistake in found.elsewhere] == []
+    *_, holes, false_names = judged(name, findings(EXERCISES[name], MOST_VARIANTS))
+    assert (holes, false_names) == ([], [])
 
 
 # --- a name explains a wrong value ----------------------------------------------------------------------------------

@@ -206,7 +206,7 @@ def adds_queries_and_keys(n, use_cache):
 
 @counting.misconception
 def counts_the_steps(n, use_cache):
-    """You count one score at each step. At step t every query meets the keys of all t positions."""
+    """Your result is the number of steps, n. At step t every query meets the keys of all t positions."""
     total = 0
     for t in range(1, n + 1):
         queries = 1 if use_cache else t

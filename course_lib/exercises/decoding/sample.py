@@ -368,8 +368,9 @@ def counts_what_lies_behind(logits, temperature, u):
 
 @sampling.misconception
 def first_piece_that_has_ended(logits, temperature, u):
-    """Your comparison is reversed: you look for the first piece that ends at or before u. The first that ends behind u
-    is drawn."""
+    """Unless the temperature is 0, you draw token 0, whatever u is. The first piece that ends behind u is drawn.
+
+    A reversed comparison does that: among the pieces that end before u, the first is always the first of all."""
     if temperature == 0:
         return logits.argmax(dim=-1)
     probabilities = (logits / temperature).softmax(dim=-1)
