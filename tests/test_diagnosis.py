@@ -30,13 +30,11 @@ def report_on(name, answer):
 
 
 def test_an_unlisted_slip_is_described():
-    def divided_by_the_number_of_keys(q, k, v):
-        weights = (q @ k.mT / math.sqrt(k.shape[-2])).softmax(-1)
-        return weights @ v, weights
+    def another_power(step, d_model, warmup):
+        return d_model**-0.5 * min(step**-0.5, step * warmup**-0.75)
 
-    report = report_on("scaled_dot_product_attention", divided_by_the_number_of_keys)
-    assert report.misconception is not None
-    assert "exactly what comes out if the length of axis -2 of `k` is taken" in report.diagnosis.sentence
+    report = report_on("warmup_rate", another_power)
+    assert "exactly what comes out if the number -0.75 is used where `rising` is computed" in report.diagnosis.sentence
 
 
 def test_a_variant_never_shows_the_line_to_write():
@@ -64,12 +62,8 @@ def test_variants_are_rejected_and_named_only_at_their_own_place(name):
 
 
 def test_an_error_alone_is_not_named():
-    def untransposed(q, k, v):
-        weights = (q @ k / math.sqrt(q.shape[-1])).softmax(-1)
-        return weights @ v, weights
-
-    report = report_on("scaled_dot_product_attention", untransposed)
-    assert report.misconception is None
+    report = report_on("merge_heads", lambda x: x.transpose(1, 2).view(x.shape[0], x.shape[2], -1))
+    assert report.outcome == "raised" and report.misconception is None
     assert report.advice.startswith("A common cause of this error:")
 
 
@@ -88,7 +82,8 @@ def test_gradients_count():
         return output.detach(), weights.detach()
 
     assert report_on("scaled_dot_product_attention", mistake).misconception == "attention_with_two_softmaxes"
-    assert report_on("scaled_dot_product_attention", detached).misconception is None
+    both = report_on("scaled_dot_product_attention", detached)
+    assert both.misconception == "attention_with_two_softmaxes + attention_cuts_all_gradients"
 
 
 # --- the index ------------------------------------------------------------------------------------------------------
