@@ -19,7 +19,7 @@ from course_lib.checking.variants import variants_of
 from course_lib.exercises import all_exercises
 
 EXERCISES = all_exercises()
-MOST_VARIANTS = 60  # of one exercise in this test; `python -m benchmarks mutation` takes all
+MOST_VARIANTS = 30  # of one exercise in this test; `python -m benchmarks mutation` takes all
 
 
 def report_on(name, answer):
