@@ -138,19 +138,20 @@ def plan(
     folders = class_folders(course.root, course.db)
     tasks = []
     for student in chosen:
-        text = handed_in(course, assignment, student)
+        text, unreadable = handed_in(course, assignment, student)
         digest = work.digest(text, master, seed, book.timestamp_text(course, assignment, student))
-        tasks.append(Task(assignment, student, text, master, digest, patience, walls=walls, folders=folders, seed=seed))
+        task = Task(assignment, student, text, master, digest, patience, walls=walls, folders=folders, seed=seed)
+        tasks.append(replace(task, unreadable=unreadable, digest="" if unreadable else digest))
     return tasks
 
 
-def handed_in(course: Course, assignment: str, student: str) -> str | None:
-    """The text of a submission, whatever bytes it is made of; None if there is no file."""
+def handed_in(course: Course, assignment: str, student: str) -> tuple[str | None, str]:
+    """The text of a submission, whatever bytes it is made of, or None; and why it cannot be read, if it cannot."""
     path = course.submitted(assignment, student)
     try:
-        return submitted_text(path) if path.is_file() else None
+        return (submitted_text(path) if path.is_file() else None), ""
     except OSError as error:
-        raise CourseError(f"{path} cannot be read ({error.strerror}): mend its permissions, then run again.") from None
+        return None, f"{path.name} cannot be read ({error.strerror}): mend its permissions, then grade again."
 
 
 def is_done(course: Course, task: Task) -> bool:

@@ -45,6 +45,7 @@ class Task:
     walls: tuple[str, ...] | None = None  # to use at most these; None: all that there are
     folders: tuple[Path, ...] = ()  # of the class: student code must not see them, where this machine has them
     seed: str = field(default=PUBLIC, repr=False)  # of the hidden cases
+    unreadable: str = ""  # why there is a file and no text
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ def do(task: Task) -> Result:
     start = time.monotonic()
     verdict = blank_verdict(task)
     try:
+        if task.unreadable:
+            raise NotRebuilt("flagged", task.unreadable)
         if task.submitted is None:
             raise NotRebuilt("zeroed", "No notebook was handed in.")
         judged = judge_behind_walls(task)

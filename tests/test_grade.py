@@ -190,6 +190,22 @@ def test_what_was_not_run_has_a_notebook_that_says_why_and_in_which_no_check_pas
     assert {determine_grade(cell)[0] for cell in checks} == {0}
 
 
+def test_a_file_that_cannot_be_read_costs_only_its_own(again, monkeypatch):
+    """Root reads everything, so the refusal is staged."""
+    real = grade_module.submitted_text
+
+    def refused(path):
+        if "ben" in path.parts:
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(grade_module, "submitted_text", refused)
+    grade(again, STEM, Here())
+    verdict = read_verdict(again.verdict(STEM, "ben"))
+    assert verdict.status == "flagged" and "cannot be read (Permission denied)" in verdict.reason
+    assert read_verdict(again.verdict(STEM, "ada")).status == "graded"
+
+
 def test_a_timestamp_that_is_none_is_noted(graded):
     course, _ = graded
     (note,) = read_verdict(course.verdict(STEM, "fay")).notes
