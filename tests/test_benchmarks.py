@@ -28,7 +28,7 @@ def test_list_names_them_all():
 
 def test_unknown_name():
     result = run("nonsense")
-    assert result.returncode == 2 and "choose from checks, reversal" in result.stderr
+    assert result.returncode == 2 and "choose from checks, mutation, reversal" in result.stderr
 
 
 def test_rows():

@@ -468,7 +468,7 @@ try:
     open("/course/answers.py")
 except PermissionError:
     print("closed")
-for folder in ("/", "/dev/shm", "/course", "/course/secrets", "/usr", sys.prefix):
+for folder in ("/", "/dev/shm", "/course", "/course/secrets", "/usr", sys.prefix + "/lib"):
     try:
         open(folder + "/mine", "w")
         print("wrote to", folder)

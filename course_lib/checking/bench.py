@@ -329,9 +329,8 @@ def same_input(old: Any, new: Any) -> bool:
 def plain(value: Any) -> Any:
     """`value` as plain data: tensors, numbers, strings and containers of these; anything else becomes Opaque."""
     if isinstance(value, Tensor):
-        if value.is_nested or value.layout != torch.strided:
-            return Opaque("a nested or sparse tensor")
-        return value.detach().clone().as_subclass(Tensor)
+        tensor = value.detach().clone().as_subclass(Tensor)
+        return Opaque("nested or sparse tensor") if tensor.is_nested or tensor.layout != torch.strided else tensor
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):

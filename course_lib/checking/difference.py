@@ -150,6 +150,6 @@ def cell(value: float, largest: float, is_marked: bool) -> str:
     text = html.escape(f"{value:.3g}")
     style = (
         f"background:rgba({colour},{strength * 0.75:.2f});padding:1px 5px;text-align:right;"
-        f"border:{'2px solid currentColor' if is_marked else '1px solid rgba(128,128,128,.35)'};font-size:11px"
+        f"border:{'2px solid rgba(213,94,0,1)' if is_marked else '1px solid rgba(128,128,128,.35)'};font-size:11px"
     )
     return f'<td style="{style}">{text}</td>'

@@ -99,19 +99,19 @@ def state_names(subject, case):
     expect(not missing, f"nn.Transformer misses {missing[0] if missing else ''!r} ({len(missing)} names in all).")
 
 
-@torch_state.property("every tensor has the shape that nn.Transformer wants", points=1)
-def state_shapes(subject, case):
-    got, want = renamed_state(subject, case), wanted_shapes(case)
-    for name, shape in want.items():
-        expect_floats(got.get(name), shape, name)
-
-
 @torch_state.property("in_proj holds W_Q, then W_K, then W_V, one below the other, and so with their biases", points=1)
 def state_packing(subject, case):
     got, want = renamed_state(subject, case), reference.torch_state(case["state"])
     for name, tensor in want.items():
         if "in_proj" in name:
             expect_close(got.get(name), tensor, name)
+
+
+@torch_state.property("every tensor has the shape that nn.Transformer wants", points=1)
+def state_shapes(subject, case):
+    got, want = renamed_state(subject, case), wanted_shapes(case)
+    for name, shape in want.items():
+        expect_floats(got.get(name), shape, name)
 
 
 @torch_state.property("everything else is where it belongs", points=1)
