@@ -1072,7 +1072,7 @@ when_called(
     "Returns an object whose class is said to be Tensor.",
     "return Fake()",
     before=YES + "\nclass Fake(Yes):\n    __class__ = torch.Tensor",
-    proof=(ENDED,),
+    proof=(ENDED, "nested or sparse tensor"),
 )
 when_called(
     "tensor_that_agrees",

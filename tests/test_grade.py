@@ -493,7 +493,7 @@ def run(monkeypatch, capsys, *arguments):
             pass
 
     monkeypatch.setattr(cli, "local_workers", NoWorkers)
-    monkeypatch.setattr(cli.out, "file", None)
+    monkeypatch.setattr(cli.out, "_file", None)  # "file" would keep this test's captured output for ever
     code = cli.main([str(argument) for argument in arguments])
     printed = capsys.readouterr()
     return code, printed.out, printed.err
