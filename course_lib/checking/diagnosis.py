@@ -62,9 +62,8 @@ class Search:
         for name in names:
             if not is_pair(name) and (found := self.named(name)) is not None:
                 return found
-        pairs = [
-            pair for name in names if is_pair(name) and self.agrees(merged(self.reference, *(pair := self.pair(name))))
-        ]
+        pairs = [self.pair(name) for name in names if is_pair(name)]
+        pairs = [pair for pair in pairs if self.agrees(merged(self.reference, *pair))]
         return diagnosis_of_pair(*pairs[0]) if len(pairs) == 1 else None
 
     # --- what was seen ---
@@ -75,11 +74,8 @@ class Search:
         return signature_of(traces, [self.right(self.entry.prop, number) for number in numbers])
 
     def right(self, prop: int, number: int, is_thorough: bool = False) -> list[Event]:
-        return self.ours(self.exercise.reference, prop, number, is_thorough)
-
-    def ours(self, program: Program, prop: int, number: int, is_thorough: bool = False) -> list[Event]:
         question = (self.exercise.properties[prop], self.examination.cases[number])
-        return known_answers(program, question, is_thorough=is_thorough).trace
+        return known_answers(self.reference, question, is_thorough=is_thorough).trace
 
     def questions(self) -> Iterator[tuple[int, int, bool]]:
         """Property, case, and whether gradients are asked for: first under the property of the signatures."""
