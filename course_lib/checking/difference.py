@@ -30,11 +30,6 @@ class Difference:
         index, place = self.first_index()
         return f"First difference {place}: expected {number(self.want[index])}, got {number(self.got[index])}."
 
-    def as_two_answers(self) -> str:
-        """The first place at which they part, if both come from the same person and neither is known to be right."""
-        index, place = self.first_index()
-        return f"First difference {place}: {number(self.got[index])} and {number(self.want[index])}."
-
     def first_index(self) -> tuple[tuple[int, ...], str]:
         index = tuple(int(i) for i in self.where().nonzero()[0])
         return index, f"at index {list(index)}" if index else "in the one value"

@@ -70,14 +70,6 @@ def expect_close(got: Any, want: Tensor, what: str = "the result", rtol: float =
     return got
 
 
-def expect_agreement(one: Any, other: Tensor, claim: str) -> None:
-    """Two results of one answer agree, as `claim` says. Either may be the wrong one, so neither is called expected."""
-    one = expect_floats(one, tuple(other.shape))
-    if not is_close(one, other):
-        difference = Difference(one, other)
-        raise Failure(f"{claim} {difference.as_two_answers()}")
-
-
 def expect_truth_values(got: Any, shape: tuple[int, ...], what: str = "the mask") -> Tensor:
     """`got` as a boolean tensor of this shape: bool, or numbers 0 and 1, in any shape that means the same."""
     got = expect_tensor(got, what=what)
