@@ -29,6 +29,8 @@ COURSE_FOLDER = str(Path(__file__).parent.parent)
 LIBRARY_FOLDERS = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
+Place = int | tuple[int, ...]  # of a tuple's member, or of a member of its member
+
 PRINTED_AT_MOST = 600  # characters of one call
 
 
@@ -86,22 +88,25 @@ class Bench:
         result, changed = run(self.obj, args)
         return Answer(plain(result), changed)
 
-    def gradient(self, args: Sequence[Any], wrt: int, at: tuple[Any, ...], output: int) -> Answer:
+    def gradient(self, args: Sequence[Any], wrt: Place, at: tuple[Any, ...], output: Place) -> Answer:
         copies = [copy_of(argument) for argument in args]
-        copies[wrt] = copies[wrt].requires_grad_()
+        source = member(copies, wrt).requires_grad_()
         result, changed = run(self.obj, copies, copy=False)
         if isinstance(result, tuple | list):
-            result = result[output]
+            try:
+                result = member(result, output)
+            except (LookupError, TypeError):
+                raise NotPossible("A result with more members was expected.") from None
         if not isinstance(result, Tensor):
             raise NotPossible(f"A tensor was expected, but a value of type {type(result).__name__} came back.")
         slope = None
         if result.requires_grad:
             try:
-                (slope,) = torch.autograd.grad(result[at].sum(), copies[wrt], allow_unused=True)
+                (slope,) = torch.autograd.grad(result[at].sum(), source, allow_unused=True)
             except RuntimeError as error:  # say a tensor that was changed in place after autograd had saved it
                 reason = str(error).partition(".")[0].partition(":")[0]
                 raise NotPossible(f"The gradient of the result cannot be computed: {reason}.") from None
-        return Answer(torch.zeros_like(copies[wrt]) if slope is None else slope.detach(), changed)
+        return Answer(torch.zeros_like(source) if slope is None else slope.detach(), changed)
 
     def gradients(self, args: Sequence[Any]) -> Answer:
         """What flows back from a fixed mixture of the result: into each input, and (in two numbers) the parameters.
@@ -186,6 +191,13 @@ class Bench:
             if p.requires_grad
         }
         return Answer(gradients, changed)
+
+
+def member(value: Any, place: Place) -> Any:
+    """What stands at a place in a tuple."""
+    for step in (place,) if isinstance(place, int) else place:
+        value = value[step]
+    return value
 
 
 def flows(value: Any) -> bool:

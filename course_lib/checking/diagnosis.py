@@ -4,12 +4,14 @@ The comparison is of behaviour: the same questions are put to both, and all answ
 precision included. A name is given only if it explains a wrong value; two are given only if neither explains
 everything alone, no small change of the reference does, and no other pair does. An error alone explains nothing: many
 mistakes lead to the same one, so there the misconception is mentioned as a common cause and not as the student's own.
+Nor is a second mistake needed to explain how an error is worded.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -64,6 +66,9 @@ class Search:
                 return found
         pairs = [self.pair(name) for name in names if is_pair(name)]
         pairs = [pair for pair in pairs if self.agrees(merged(self.reference, *pair))]
+        for mistake in itertools.chain(*pairs):
+            if self.agrees(mistake, up_to_errors=True):
+                return Diagnosis(mistake.__name__, sentence_of(mistake))
         return diagnosis_of_pair(*pairs[0]) if len(pairs) == 1 else None
 
     # --- what was seen ---
@@ -115,15 +120,17 @@ class Search:
             return None
         return Diagnosis(name, mistake.sentence if isinstance(mistake, Variant) else sentence_of(mistake))
 
-    def agrees(self, program: Program | None) -> bool:
-        """Whether a program answers every question as was seen."""
+    def agrees(self, program: Program | None, up_to_errors: bool = False) -> bool:
+        """Whether a program answers every question as was seen. Up to errors: where both raise, whatever they raise."""
         if program is None:
             return False
         for prop, number, is_thorough in self.questions():
             seen = self.examination.trace(prop, number, is_thorough)
             question = (self.exercise.properties[prop], self.examination.cases[number])
             answers = known_answers(program, question, seen, is_thorough)
-            if not answers.are(seen) or (self.is_wrong_in_shape and axes_in(answers.trace) != axes_in(seen)):
+            if not answers.are(seen, up_to_errors) or (
+                self.is_wrong_in_shape and axes_in(answers.trace) != axes_in(seen)
+            ):
                 return False
         return True
 

@@ -17,6 +17,11 @@ EXPLANATIONS: tuple[tuple[str, str], ...] = (
         "length: here these are {1} and {3}. Is one of them to be transposed?",
     ),
     (
+        r"size mismatch, got input \(\d+\), mat \((\d+)x(\d+)\), vec \((\d+)\)",
+        "In the product of a matrix and a vector the last axis of the matrix must be as long as the vector: here these "
+        "are {1} and {2}. Is the matrix to be transposed, or is it another tensor?",
+    ),
+    (
         r"The size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)",
         "Two tensors are combined element by element, but along axis {2} one has length {0} and the other {1}. Shapes "
         "are compared from the right, and only an axis of length 1 is stretched: is an axis missing or misplaced?",

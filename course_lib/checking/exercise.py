@@ -66,6 +66,11 @@ class Exercise:
         return float(sum(p.points for p in self.properties))
 
     @property
+    def minutes_for_newcomers(self) -> int:
+        """`minutes` are those of somebody who has just understood the text."""
+        return round(1.5 * self.minutes)
+
+    @property
     def is_class(self) -> bool:
         return inspect.isclass(self.reference)
 

@@ -203,7 +203,7 @@ def update(names: Sequence[str]) -> None:
     """Make these entries anew and keep the others."""
     from course_lib.exercises import all_exercises
 
-    digests = {name: digest_of(exercise) for name, exercise in all_exercises().items()}  # of what is computed now
+    digests = stored_entries()["digests"] | {name: digest_of(all_exercises()[name]) for name in names}
     kept = {name: stored(name) for name in all_exercises() if name not in names}
     made: dict[str, Entry] = {}
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:

@@ -33,8 +33,8 @@ def merged(
     changes = edits_of(reference, first)
     changes = changes + [edit for edit in edits_of(reference, second) if edit not in changes]
     edits = sorted(changes, key=lambda edit: edit[:2])
-    if any(left[1] >= right[0] for left, right in itertools.pairwise(edits)):
-        return None  # edits that touch would make a third thing: -2 and 1 in the place of -1 are no 2
+    if any(interfere(ancestor, *both) for both in itertools.pairwise(edits)):
+        return None
     # The reference's names win: in the exercises, `masked_softmax` may be an exercise and not the function.
     namespace = {**vars(sys.modules[first.__module__]), **vars(sys.modules[reference.__module__])}
     try:
@@ -42,6 +42,16 @@ def merged(
     except (SyntaxError, NameError):
         return None
     return namespace[name]
+
+
+def interfere(ancestor: Sequence[Token], left: Edit, right: Edit) -> bool:
+    """Whether two edits, one behind the other, would make a third thing: -2 and 1 in the place of -1 are no 2.
+
+    Neighbouring lines are the exception: both can be left out.
+    """
+    (_, end, first), (start, _, second) = left, right
+    leaves_out_both = end == start and not first and not second
+    return end >= start and not (leaves_out_both and ancestor[end - 1][0] == tokenize.NEWLINE)
 
 
 class Simplifier(ast.NodeTransformer):

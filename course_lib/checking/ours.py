@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, cast
 
@@ -29,9 +29,10 @@ class Answers:
     asked_at: list[int]  # how many answers there were whenever something was asked
     is_complete: bool
 
-    def are(self, seen: Sequence[Event]) -> bool:
-        """Whether they are all the same as those that were seen."""
-        return self.is_complete and same_trace(self.trace, seen)
+    def are(self, seen: Sequence[Event], up_to_errors: bool = False) -> bool:
+        """Whether they are all the same as those that were seen; up to errors, all errors count as the same."""
+        traces = (self.trace, seen)
+        return self.is_complete and same_trace(*(map(without_text, traces) if up_to_errors else traces))
 
     def decide(self, seen: Sequence[Event]) -> bool:
         """Whether enough was asked to know if they are."""
@@ -45,6 +46,11 @@ class Answers:
     def agreeing(self, seen: Sequence[Event]) -> int:
         """How many of the first answers are those that were seen."""
         return len(list(takewhile(lambda pair: same_trace(*([event] for event in pair)), zip(self.trace, seen))))
+
+
+def without_text(trace: Sequence[Event]) -> list[Event]:
+    """A trace in which every error says the same."""
+    return [replace(event, answer="an error") if event.is_error else event for event in trace]
 
 
 KNOWN: dict[tuple[Program, str, int, bool], tuple[Case, Answers]] = {}

@@ -16,6 +16,7 @@ from .difference import Difference
 from .errors import in_plain_words
 from .exercise import Case, Exercise
 from .expect import Failure
+from .memory import Memory, Moment
 from .ours import known_answers
 from .patience import TimeIsUp, at_most
 from .report import CheckResult, Outcome
@@ -61,6 +62,7 @@ class Examination:
         self.results: list[CheckResult] = []
         self.changed_inputs: set[str] = set()
         self.traces: dict[tuple[int, int, bool], list[Event]] = {}
+        self.start = Moment()  # of all that is asked of the subject
 
     def run(self) -> Examination:
         for position, prop in enumerate(self.exercise.properties):
@@ -75,12 +77,16 @@ class Examination:
         """Whether every property holds; nothing more is asked than is needed to know."""
         return all(self.run_property(i)[1] == "right" for i in range(len(self.exercise.properties)))
 
+    def asked(self, is_thorough: bool = False, recalls: bool = False) -> Subject:
+        """The subject for one property on one case. `recalls`: what is known is not asked again."""
+        return Subject(Memory(self.subject.bench, self.start, recalls)).fresh(is_thorough)
+
     def run_property(self, position: int) -> tuple[CheckResult, Outcome]:
         """One property on all cases. The last one also answers for what the object did to its inputs under any."""
         prop = self.exercise.properties[position]
         is_last = position == len(self.exercise.properties) - 1
         for number, case in enumerate(self.cases):
-            asked = self.subject.fresh()
+            asked = self.asked()
             where = f"On the input {describe_case(case)}: " if case else ""
             heard: list[str] = []
             try:
@@ -89,8 +95,9 @@ class Examination:
                 self.changed_inputs |= asked.changed_inputs
                 if is_last and self.changed_inputs:
                     raise Failure(
-                        "Your code changed one of its inputs in place; the caller still needs it. Work on a new "
-                        "tensor: use x * 2 instead of x.mul_(2), masked_fill instead of masked_fill_."
+                        "Your code changed one of its inputs in place; the caller still needs it. Work on a copy, "
+                        "x.clone() or dict(x), or make a new one: x * 2 instead of x.mul_(2), masked_fill instead of "
+                        "masked_fill_."
                     )
             except NotAttempted:
                 message = "Nothing is written here yet: replace `raise NotImplementedError()` by your code."
@@ -145,7 +152,7 @@ class Examination:
         """Everything the subject answers while one property is checked on one case."""
         key = (position, number, is_thorough)
         if key not in self.traces:
-            asked = self.subject.fresh(is_thorough)
+            asked = self.asked(is_thorough, recalls=True)
             # A property counts on those before it, which need not hold here: the answers so far count.
             with contextlib.suppress(Exception):
                 self.exercise.properties[position].holds(asked, self.cases[number])

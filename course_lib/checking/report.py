@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from course_lib.surroundings import in_kernel
+
 from .difference import Difference
 
 # "stopped": it ran too long, or somebody interrupted it
@@ -51,6 +53,7 @@ class Report:
     advice: str = ""  # on an error: what often leads to it
     printed: tuple[tuple[str, str], ...] = ()  # for some inputs: what the student's code printed
     hints_given: int = 0
+    hints: tuple[str, ...] = ()  # to unfold in the report, one inside the other
     hidden_points: float = 0.0  # that can be had when it is graded
     is_attempt: bool = True  # more than one and the same answer to everything
 
@@ -83,7 +86,7 @@ class Report:
             note = " (not reached)" if check.passed is None else ""
             lines.append(f"  {MARKS[check.passed]} {check.name}{note}")
             if check.passed is False:
-                lines += [indented(text) for text in self.explanation(check)]
+                lines += [indented(text) for text in (*self.explanation(check), *self.offer())]
         for where, text in self.printed:
             lines += [f"  {self.printed_title(where)}", textwrap.indent(text.rstrip(), " " * 6)]
         return "\n".join(lines)
@@ -91,13 +94,27 @@ class Report:
     __repr__ = __str__
 
     def explanation(self, check: CheckResult) -> list[str]:
-        """What to say about a failed check: the named mistake first, then what was seen, then where to get help."""
+        """What to say about a failed check: the named mistake first, then what was seen."""
         texts = [self.diagnosis.sentence] if self.diagnosis else []
         texts += [check.message, self.advice]
-        if self.num_hints and self.outcome != "right":
-            number = self.hints_given % self.num_hints + 1
-            texts.append(f'Stuck? hint("{self.name}") gives hint {number} of {self.num_hints}.')
         return [text for text in texts if text]
+
+    def offer(self) -> list[str]:
+        """Where to get help."""
+        if not self.num_hints or self.outcome == "right":
+            return []
+        number = self.hints_given % self.num_hints + 1
+        return [f'Stuck? hint("{self.name}") gives hint {number} of {self.num_hints}.']
+
+    def folded_hints(self) -> str:
+        """The hints, each to be unfolded once the one before it is open."""
+        text = ""
+        for number, hint in reversed(list(enumerate(self.hints, start=1))):
+            text = (
+                f'<details style="padding-left:12px"><summary style="cursor:pointer">Hint {number} of '
+                f"{len(self.hints)}</summary>{html.escape(hint)}{text}</details>"
+            )
+        return text
 
     @staticmethod
     def printed_title(where: str) -> str:
@@ -125,11 +142,11 @@ class Report:
             f"</span> {html.escape(check.name)}{note}</div>"
         )
         if check.passed is False:
-            named, *rest = self.explanation(check)
+            named, *rest = [*self.explanation(check), *([] if self.hints else self.offer())]
             first = f"<b>{html.escape(named)}</b>" if self.diagnosis else html.escape(named)
             body = "<br>".join([first, *map(html.escape, rest)])
             picture = check.difference.as_html() if check.difference else ""
-            text += f'<div style="padding:2px 0 4px 32px">{body}{picture}</div>'
+            text += f'<div style="padding:2px 0 4px 32px">{body}{picture}{self.folded_hints()}</div>'
         return text
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Mapping[str, str]:
@@ -139,15 +156,6 @@ class Report:
     def for_nbgrader(self) -> Mapping[str, str]:
         """The output of a graded cell: HTML for the reader, and as plain text the score alone."""
         return {"text/html": self.as_html(), "text/plain": f"{self.points:g}"}
-
-
-def in_kernel() -> bool:
-    """Whether this runs behind a notebook, rather than in a terminal."""
-    try:
-        from IPython import get_ipython
-    except ImportError:
-        return False
-    return getattr(get_ipython(), "kernel", None) is not None
 
 
 def indented(text: str) -> str:

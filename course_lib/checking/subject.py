@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .bench import Bench, NotAttempted, NotPossible, StudentError
+from .bench import Bench, NotAttempted, NotPossible, Place, StudentError
 from .expect import Failure, as_shape, is_close
 
 
@@ -51,8 +51,11 @@ class Subject:
             self._note("gradients", self._ask("gradients", args))
         return answer
 
-    def gradient(self, *args: Any, wrt: int, at: tuple[Any, ...] = (), output: int = 0) -> Tensor:
-        """d(sum of result[at]) / d(args[wrt]); zeros where nothing flows. A tuple's member `output` is taken."""
+    def gradient(self, *args: Any, wrt: Place, at: tuple[Any, ...] = (), output: Place = 0) -> Tensor:
+        """d(sum of result[at]) / d(args[wrt]); zeros where nothing flows. A tuple's member `output` is taken.
+
+        (1, 0) is the first member of the second argument or result.
+        """
         return self._note("gradient", self._ask("gradient", args, wrt, at, output))
 
     def effect(self, setting: Any, *args: Any) -> tuple[Any, dict[str, Any]]:
@@ -180,6 +183,8 @@ def same_answer(first: Any, second: Any) -> bool:
     if isinstance(first, Tensor) != isinstance(second, Tensor):
         first, second = ((x.item() if isinstance(x, Tensor) and x.numel() == 1 else x) for x in (first, second))
     if isinstance(first, Tensor) and isinstance(second, Tensor):
+        if first.shape == second.shape and first.dtype == second.dtype:
+            return is_close(first, second)
         if is_mask(first) and is_mask(second):
             return same_mask(first, second)
         some_floats = first.is_floating_point() or second.is_floating_point()

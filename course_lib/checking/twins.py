@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Mapping, Sequence
-from types import CodeType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from .bench import Answer, Bench
 
 Plain = bool | int | float | str | tuple | None
+HARMLESS = Plain | ModuleType | FunctionType | BuiltinFunctionType | type
 FRESH = vars(nn.Module())
 REGISTRIES = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 
@@ -102,6 +103,36 @@ def constructor(program: type) -> Hashable:
 def names_in(code: CodeType) -> set[str]:
     """All names that a function uses, also in the functions and comprehensions inside of it."""
     return set(code.co_names).union(*(names_in(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+
+
+def may_keep_something(kind: type) -> bool:
+    """Whether modules of a class may leave something behind elsewhere than in themselves.
+
+    That is where the class has attributes besides methods, or where its methods use things of the notebook other than
+    functions, classes, modules and plain values.
+    """
+    if kind.__module__.startswith("torch."):
+        return False
+    own = [item for base in kind.__mro__ if base not in nn.Module.__mro__ for item in vars(base).items()]
+    methods = [value for _, value in own if isinstance(value, FunctionType)]
+    return any(
+        not (name.startswith("__") or callable(value) or isinstance(value, property | classmethod | staticmethod))
+        for name, value in own
+    ) or any(uses_something_else(method) for method in methods)
+
+
+def uses_something_else(function: FunctionType) -> bool:
+    """Whether it uses a value around it that could be changed."""
+    around = [function.__globals__[name] for name in names_in(function.__code__) if name in function.__globals__]
+    around += [cell.cell_contents for cell in function.__closure__ or () if cell_is_filled(cell)]
+    return not all(isinstance(value, HARMLESS) for value in around)
+
+
+def cell_is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
 
 
 def can_be_copied(module: nn.Module) -> bool:
