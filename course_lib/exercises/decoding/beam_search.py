@@ -656,6 +656,30 @@ def forgets_the_power(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
 
 
 @beam.misconception
+def compares_totals_at_the_end(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
+    """At the end you choose the sentence with the largest log-probability. The best score decides: divide by
+    length^alpha before you compare."""
+    prefixes = torch.tensor([[bos_id]])
+    totals = torch.zeros(1)
+    finished = []
+    for length in range(1, max_len + 1):
+        log_probabilities = next_logits(prefixes).log_softmax(dim=-1)
+        vocab_size = log_probabilities.shape[-1]
+        candidates = totals[:, None] + log_probabilities
+        totals, places = candidates.flatten().topk(min(beam_size, candidates.numel()))
+        parents, tokens = places // vocab_size, places % vocab_size
+        prefixes = torch.cat([prefixes[parents], tokens[:, None]], dim=1)
+        over = (tokens == eos_id) | (length == max_len)
+        for total, prefix in zip(totals[over], prefixes[over]):
+            finished.append((total.item(), prefix[1:].tolist()))
+        prefixes, totals = prefixes[~over], totals[~over]
+        if len(prefixes) == 0:
+            break
+    score, best = max(finished)
+    return best, score / len(best) ** alpha
+
+
+@beam.misconception
 def counts_bos_in_the_length(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
     """Your length is one too large: it counts BOS. Only the tokens of the result count, EOS included."""
     prefixes = torch.tensor([[bos_id]])

@@ -237,6 +237,25 @@ def arithmetic_mean(hypotheses, references):
 
 
 @measuring.misconception
+def arithmetic_mean_with_zeros(hypotheses, references):
+    """You take the ordinary mean of the four precisions. BLEU takes the geometric one, the fourth root of their
+    product, and it is 0 if one of them is."""
+    require_pairs(hypotheses, references)
+    precision = 0.0
+    for n in (1, 2, 3, 4):
+        matches, total = 0, 0
+        for hypothesis, reference in zip(hypotheses, references):
+            found = ngrams(hypothesis, n)
+            matches += (found & ngrams(reference, n)).total()
+            total += found.total()
+        precision += matches / max(total, 1) / 4
+    hypothesis_length = sum(map(len, hypotheses))
+    reference_length = sum(map(len, references))
+    log_penalty = min(0.0, 1 - reference_length / hypothesis_length)
+    return 100 * math.exp(log_penalty) * precision
+
+
+@measuring.misconception
 def product_without_root(hypotheses, references):
     """You multiply the four precisions and leave out the fourth root."""
     require_pairs(hypotheses, references)

@@ -225,6 +225,23 @@ def expect_learns(built, case):
     slope = built.gradient(x, wrt=0, at=(0, -1))
     expect(slope.any(), "No gradient reaches x: somewhere the numbers leave torch's graph.")
     expect_close(slope, right_slope(case["d_model"], case["num_heads"], x), "the gradient of the last output")
+    expect_learns_through_the_cache(built, case)
+
+
+def expect_learns_through_the_cache(built, case):
+    """A gradient flows from a piece into the keys and values of the piece before, and on to its x."""
+    first, second = case["x"].split([case["sizes"][0], case["x"].shape[1] - case["sizes"][0]], dim=1)
+    with built.unobserved():
+        _, cache = next_piece(built, first)
+        is_pair = isinstance(cache, tuple | list) and len(cache) == 2 and all(isinstance(c, Tensor) for c in cache)
+        members = (0, 1) if is_pair else ()  # of a cache that is packed in another way, nothing is asked
+        is_made = all(built.gradient(first, wrt=0, output=(1, member)).any() for member in members)
+        is_used = all(built.gradient(second, cache, wrt=(1, member)).any() for member in members)
+    if not (is_made and is_used):
+        built.note("gradient through the cache", (is_made, is_used))
+        raise Failure(
+            "No gradient flows through the cache: somewhere keys or values leave torch's graph (detach, no_grad)."
+        )
 
 
 @caching.misconception
@@ -1080,7 +1097,7 @@ class scale_of_the_heads(decoding.CachedAttention):
 
 @caching.misconception
 class weighs_the_keys(decoding.CachedAttention):
-    """You weigh the keys. The output is made of the values."""
+    """You average the keys. The output is made of the values."""
 
     def forward(self, x, cache=None):
         q = split_heads(self.w_q(x), self.num_heads)

@@ -127,6 +127,17 @@ def one_key_with_a_cache(n, use_cache):
 
 
 @counting.misconception
+def counts_bos_twice(n, use_cache):
+    """You count t + 1 positions at step t. There are t: BOS and the t - 1 tokens that are already written."""
+    total = 0
+    for t in range(1, n + 1):
+        queries = 1 if use_cache else t + 1
+        keys = t + 1
+        total += queries * keys
+    return total
+
+
+@counting.misconception
 def forgets_bos(n, use_cache):
     """You count t - 1 positions at step t. BOS is there before the first token, so at step t there are t."""
     total = 0

@@ -210,6 +210,23 @@ def forgets_who_has_ended(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 
 
 @greedy.misconception
+def waits_for_all_at_once(next_logits, rows, bos_id, eos_id, pad_id, max_len):
+    """You stop only if all sentences get their EOS in the same step. Each may end at its own time: look at which have
+    ended so far."""
+    ids = torch.full((rows, 1), bos_id)
+    ended = torch.zeros(rows, dtype=torch.bool)
+    for _ in range(max_len):
+        logits = next_logits(ids)
+        best = logits.argmax(dim=-1)
+        best = torch.where(ended, pad_id, best)
+        ids = torch.cat([ids, best[:, None]], dim=1)
+        ended = ended | (best == eos_id)
+        if (best == eos_id).all():
+            break
+    return ids[:, 1:]
+
+
+@greedy.misconception
 def repeats_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len):
     """You fill up with EOS behind the end. EOS stands once; the places behind it hold pad_id."""
     ids = torch.full((rows, 1), bos_id)

@@ -126,7 +126,7 @@ def compare_draws(got, logits, temperature, u):
 def multiplies_by_the_temperature(logits, temperature, u):
     """You multiply by the temperature. Divide: a high temperature flattens.
 
-    Heat makes your distribution sharper."""
+    Yours makes it sharper."""
     if temperature == 0:
         return logits.argmax(dim=-1)
     probabilities = (logits * temperature).softmax(dim=-1)

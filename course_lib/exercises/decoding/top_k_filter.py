@@ -119,6 +119,14 @@ def drops_the_last_one(logits, k):
 
 
 @top_k.misconception
+def keeps_the_best_of_all_rows(logits, k):
+    """You keep the k largest logits of the whole tensor. Each row keeps its own k."""
+    largest = logits.flatten().topk(min(k, logits.numel())).values
+    smallest_kept = largest[..., -1:]
+    return logits.masked_fill(logits < smallest_kept, -math.inf)
+
+
+@top_k.misconception
 def keeps_one_more(logits, k):
     """You take the (k + 1)-th largest logit as the limit. The k-th largest is the last that stays."""
     largest = logits.topk(min(k + 1, logits.shape[-1]), dim=-1).values
@@ -188,7 +196,7 @@ def returns_probabilities(logits, k):
 
 @top_k.misconception
 def returns_log_probabilities(logits, k):
-    """You normalised the logits that are left. They stay as they are; leave that to the softmax of whoever draws."""
+    """You normalised the logits that are left. They stay as they are; leave that to the softmax before sampling."""
     largest = logits.topk(min(k, logits.shape[-1]), dim=-1).values
     smallest_kept = largest[..., -1:]
     return logits.masked_fill(logits < smallest_kept, -math.inf).log_softmax(dim=-1)

@@ -144,6 +144,14 @@ def does_not_sort(logits, p):
 
 
 @top_p.misconception
+def compares_each_probability(logits, p):
+    """You keep the tokens whose own probability is p or more. It is the sum that has to reach p: add up, the most
+    likely token first."""
+    probabilities = logits.softmax(dim=-1)
+    return logits.masked_fill(probabilities < p, -math.inf)
+
+
+@top_p.misconception
 def sorts_upwards(logits, p):
     """You begin with the least likely tokens. Sort the other way: the most likely one comes first."""
     falling, order = logits.sort(dim=-1, descending=False)
@@ -257,7 +265,7 @@ def gives_back_probabilities(logits, p):
 
 @top_p.misconception
 def gives_back_log_probabilities(logits, p):
-    """You normalised the logits that are left. They stay as they are; leave that to the softmax of whoever draws."""
+    """You normalised the logits that are left. They stay as they are; leave that to the softmax before sampling."""
     falling, order = logits.sort(dim=-1, descending=True)
     probabilities = falling.softmax(dim=-1)
     before = probabilities.cumsum(dim=-1) - probabilities

@@ -15,7 +15,7 @@ attention_cost = Exercise(
     minutes=6,
     difficulty=1,
     hints=[
-        "A product of an (a, b) matrix and a (b, c) matrix has a·c entries. How many multiplications is one entry?",
+        "A product of an (a, b) matrix and a (b, c) matrix has a·c entries. How many multiplications does one take?",
         "One entry takes b multiplications, so the whole product takes a·b·c. Which six products are there?",
         "A projection is (n, d) @ (d, d). The scores are (n, d) @ (d, n). The weighted sum is (n, n) @ (n, d).",
         "Four projections of n·d·d each; scores and weighted sum of n·n·d each. Return the two totals as a tuple.",
@@ -71,13 +71,13 @@ def expect_factor(name, factor, before, after, change):
     )
 
 
-@attention_cost.property("the projections are counted right", points=1)
+@attention_cost.property("the projections are counted correctly", points=1)
 def cost_of_projections(subject, case):
     got, want = cost_of(subject, **case)[0], reference.attention_cost(**case)[0]
     expect(got == want, f"The cost of the projections should be {want}, but it is {got}.")
 
 
-@attention_cost.property("scores and weighted sum are counted right", points=1)
+@attention_cost.property("scores and weighted sum are counted correctly", points=1)
 def cost_of_attention(subject, case):
     got, want = cost_of(subject, **case)[1], reference.attention_cost(**case)[1]
     expect(got == want, f"The cost of scores and weighted sum should be {want}, but it is {got}.")
@@ -153,7 +153,7 @@ def counts_outputs_of_the_sum(n, d):
 
 @attention_cost.misconception
 def counts_parameters(n, d):
-    """You count d² for a projection. It is applied to every one of the n tokens.
+    """You count d² for a projection. It is applied to each of the n tokens.
 
     d² is the number of its parameters.
     """
@@ -211,7 +211,7 @@ def swaps_the_costs(n, d):
 
 @attention_cost.misconception
 def adds_the_costs(n, d):
-    """You return one total. The two parts are wanted one by one: (projections, attention)."""
+    """You return one total. Return the two parts separately: (projections, attention)."""
     projection = n * d * d
     scores = n * n * d
     weighted_sum = n * n * d
@@ -222,7 +222,7 @@ def adds_the_costs(n, d):
 
 @attention_cost.misconception
 def multiplies_the_costs(n, d):
-    """You multiply the cost of the scores by that of the weighted sum. They are done one after the other: add."""
+    """You multiply the cost of the scores by that of the weighted sum. They are computed one after the other: add."""
     projection = n * d * d
     scores = n * n * d
     weighted_sum = n * n * d
@@ -233,7 +233,8 @@ def multiplies_the_costs(n, d):
 
 @attention_cost.misconception
 def counts_the_scaling(n, d):
-    """You count the scaling of the n² scores too. Only the multiplications in the matrix products are asked for."""
+    """You count n² more for attention, as if each score took one further step: a scaling, an exponential or a division.
+    Count only the multiplications in the matrix products."""
     projection = n * d * d
     scores = n * n * d + n * n
     weighted_sum = n * n * d
@@ -380,7 +381,7 @@ def counts_additions_instead(n, d):
 
 @attention_cost.misconception
 def attention_includes_the_projections(n, d):
-    """Your second number holds the projections too. It is for scores and weighted sum alone."""
+    """Your second number includes the projections too. It should count only scores and weighted sum."""
     projection = n * d * d
     scores = n * n * d
     weighted_sum = n * n * d

@@ -23,37 +23,37 @@ attention_scores = Exercise(
     difficulty=1,
     hints=[
         "The score of query i and key j is their dot product, divided by the square root of their width.",
-        "Shapes: (…, n, d_k) times something of shape (…, d_k, m) gives (…, n, m). Which two axes of k change places?",
-        "Count axes from the end, so that it works with any number of leading ones: the last is -1, the one before -2.",
+        "Shapes: (…, n, d_k) times something of shape (…, d_k, m) gives (…, n, m). Which axes of k are swapped?",
+        "Count axes from the end, so that any number of leading axes works: the last is -1, the one before it -2.",
         "q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]).",
     ],
 )
 
 
-@attention_scores.property("one score for each pair of a query and a key: shape (…, n, m)", points=1)
+@attention_scores.property("there is one score for each query and key: (…, n, m)", points=1)
 def scores_shape(subject, case):
     q, k = case.values()
     expect_floats(subject(q, k), (*q.shape[:-1], k.shape[-2]), "the matrix of scores")
 
 
-@attention_scores.property("of vectors with one feature (√d_k = 1) the scores are the plain products", points=1)
+@attention_scores.property("with a single feature (√d_k = 1) the scores are the plain products", points=1)
 def scores_of_single_features(subject, case):
     q, k = (vectors[..., :1] for vectors in case.values())
-    what = f"of the first features alone (q {tuple(q.shape)}, k {tuple(k.shape)}), the matrix of scores"
+    what = f"for the first features alone (q {tuple(q.shape)}, k {tuple(k.shape)}), the matrix of scores"
     expect_close(subject(q, k), q @ k.mT, what)
 
 
-@attention_scores.property("of two matrices the scores are q kᵀ / √d_k", points=2)
+@attention_scores.property("for two matrices the scores are q kᵀ / √d_k", points=2)
 def scores_of_two_matrices(subject, case):
     q, k = case.values()
     what = "the matrix of scores"
     if q.dim() > 2:
         q, k = (vectors.flatten(end_dim=-3)[-1] for vectors in (q, k))
-        what = f"of the last two matrices alone (q {tuple(q.shape)}, k {tuple(k.shape)}), the matrix of scores"
+        what = f"for the last two matrices alone (q {tuple(q.shape)}, k {tuple(k.shape)}), the matrix of scores"
     expect_close(subject(q, k), reference.attention_scores(q, k), what)
 
 
-@attention_scores.property("any number of leading axes may stand in front", points=1)
+@attention_scores.property("any number of leading axes is allowed", points=1)
 def scores_with_leading_axes(subject, case):
     expect_close(subject(*case.values()), reference.attention_scores(**case), "the matrix of scores")
 
@@ -69,9 +69,9 @@ def scores_not_scaled(q, k):
 
 @attention_scores.misconception
 def scores_divided_by_d_k(q, k):
-    """You divide by d_k, or by √d_k twice. Once by its square root is wanted.
+    """You divide by d_k, or by √d_k twice. Divide by √d_k, once.
 
-    The spread of a dot product grows like √d_k.
+    The spread of a dot product grows as √d_k.
     """
     d_k = q.shape[-1]
     products = q @ k.transpose(-2, -1)
@@ -81,9 +81,9 @@ def scores_divided_by_d_k(q, k):
 
 @attention_scores.misconception
 def scores_multiplied_by_root(q, k):
-    """You multiply by √d_k. Divide.
+    """You multiply by √d_k instead of dividing.
 
-    The scores are too large, not too small.
+    The dot products are too large, not too small.
     """
     d_k = q.shape[-1]
     products = q @ k.transpose(-2, -1)
@@ -93,7 +93,7 @@ def scores_multiplied_by_root(q, k):
 
 @attention_scores.misconception
 def scores_divided_by_eight(q, k):
-    """You divide by 8 whatever the width is. That is √64 and right for vectors of 64 features only."""
+    """You divide by 8, whatever the width. That is √64, which is right only for vectors of 64 features."""
     d_k = q.shape[-1]
     products = q @ k.transpose(-2, -1)
     scores = products / 8
@@ -102,8 +102,8 @@ def scores_divided_by_eight(q, k):
 
 @attention_scores.misconception
 def scores_scaled_by_number_of_keys(q, k):
-    """You divide by the root of the number of keys. It is the width d_k of the vectors that makes dot products
-    large."""
+    """You divide by the square root of the number of keys. What makes dot products large is the width d_k of the
+    vectors."""
     d_k = k.shape[-2]
     products = q @ k.transpose(-2, -1)
     scores = products / math.sqrt(d_k)
@@ -112,7 +112,7 @@ def scores_scaled_by_number_of_keys(q, k):
 
 @attention_scores.misconception
 def scores_scaled_by_number_of_queries(q, k):
-    """You divide by the root of the number of queries. It is the width d_k, the last axis, that counts."""
+    """You divide by the square root of the number of queries. What counts is the width d_k, the last axis."""
     d_k = q.shape[-2]
     products = q @ k.transpose(-2, -1)
     scores = products / math.sqrt(d_k)
@@ -121,7 +121,7 @@ def scores_scaled_by_number_of_queries(q, k):
 
 @attention_scores.misconception
 def scores_scaled_by_first_axis(q, k):
-    """You divide by the root of the length of the first axis. It is the width d_k, the last axis, that counts."""
+    """You divide by the square root of the length of the first axis. What counts is the width d_k, the last axis."""
     d_k = q.shape[0]
     products = q @ k.transpose(-2, -1)
     scores = products / math.sqrt(d_k)
@@ -132,7 +132,7 @@ def scores_scaled_by_first_axis(q, k):
 def scores_scaled_by_second_axis(q, k):
     """You take the length of axis 1 for d_k. With a batch in front, the width is axis -1.
 
-    Axis 1 is right for one matrix.
+    Axis 1 is right for a single matrix only.
     """
     d_k = q.shape[1]
     products = q @ k.transpose(-2, -1)
@@ -151,7 +151,7 @@ def scores_for_keys_by_queries(q, k):
 
 @attention_scores.misconception
 def scores_by_angle(q, k):
-    """You take the cosine, which forgets how long the vectors are. Divide the plain dot product by √d_k instead."""
+    """You take the cosine, which ignores how long the vectors are. Divide the plain dot product by √d_k instead."""
     d_k = q.shape[-1]
     scores = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
     return scores
@@ -159,7 +159,7 @@ def scores_by_angle(q, k):
 
 @attention_scores.misconception
 def scores_by_angle_and_scale(q, k):
-    """You bring the vectors to length 1 and divide by √d_k as well. Only the division is wanted."""
+    """You normalise the vectors to length 1 and divide by √d_k as well. Only the division belongs here."""
     d_k = q.shape[-1]
     products = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
     scores = products / math.sqrt(d_k)
@@ -168,7 +168,7 @@ def scores_by_angle_and_scale(q, k):
 
 @attention_scores.misconception
 def scores_with_softmax(q, k):
-    """You apply the softmax already. Here the scores before it are wanted."""
+    """You have already applied the softmax. Return the scores before it."""
     d_k = q.shape[-1]
     products = q @ k.transpose(-2, -1)
     scores = (products / math.sqrt(d_k)).softmax(dim=-1)
@@ -177,9 +177,9 @@ def scores_with_softmax(q, k):
 
 @attention_scores.misconception
 def scores_with_all_axes_turned(q, k):
-    """You turn all axes of k around with .T, not just the last two.
+    """You reverse all axes of k, as .T does, not just the last two.
 
-    Beyond a single matrix the wrong things meet.
+    With more than two axes the wrong vectors are multiplied.
     """
     d_k = q.shape[-1]
     products = q @ k.T
@@ -189,7 +189,7 @@ def scores_with_all_axes_turned(q, k):
 
 @attention_scores.misconception
 def scores_without_transposing(q, k):
-    """You do not transpose k. Row i of q has to meet the rows of k, so these have to become columns."""
+    """You do not transpose k. Row i of q has to be multiplied with the rows of k, so these have to become columns."""
     d_k = q.shape[-1]
     products = q @ k
     scores = products / math.sqrt(d_k)
@@ -198,9 +198,9 @@ def scores_without_transposing(q, k):
 
 @attention_scores.misconception
 def scores_with_fixed_axes(q, k):
-    """You swap axes 1 and 2, counted from the front. Counted from the end, the last two always fit.
+    """You swap axes 1 and 2, counted from the front. Counted from the end, the last two are always the right ones.
 
-    1 and 2 fit three axes only.
+    1 and 2 are right only with exactly three axes.
     """
     d_k = q.shape[-1]
     products = q @ k.transpose(1, 2)
@@ -210,9 +210,9 @@ def scores_with_fixed_axes(q, k):
 
 @attention_scores.misconception
 def scores_with_first_two_axes_swapped(q, k):
-    """You swap axes 0 and 1. Counted from the end, the last two always fit.
+    """You swap axes 0 and 1. Counted from the end, the last two are always the right ones.
 
-    0 and 1 fit one matrix only.
+    0 and 1 are right only for a single matrix.
     """
     d_k = q.shape[-1]
     products = q @ k.transpose(0, 1)
@@ -224,7 +224,7 @@ def scores_with_first_two_axes_swapped(q, k):
 def scores_of_reshaped_keys(q, k):
     """You reshape k where a transpose is needed.
 
-    view and reshape cut the same row of numbers into other pieces: the keys fall apart.
+    view and reshape keep the order of the numbers and only cut it at other places: the keys are torn apart.
     """
     d_k = q.shape[-1]
     products = q @ k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2])
@@ -247,7 +247,7 @@ def scores_scaled_in_place(q, k):
 
 @attention_scores.misconception
 def scores_without_sign(q, k):
-    """Your scores have lost their sign. A negative dot product means that key and query do not fit."""
+    """Your scores ignore the sign of the dot products. A negative one means that key and query do not fit."""
     d_k = q.shape[-1]
     products = q @ k.transpose(-2, -1)
     scores = products.abs() / math.sqrt(d_k)
@@ -301,7 +301,7 @@ def scores_with_tensor_root_of_a_number(q, k):
 
 @attention_scores.misconception
 def scores_turned_in_sign(q, k):
-    """You turn the sign of the dot products around. Vectors that fit have a large score."""
+    """Your scores have the wrong sign: vectors that fit each other must have a large score."""
     d_k = q.shape[-1]
     products = -q @ k.transpose(-2, -1)
     scores = products / math.sqrt(d_k)
@@ -310,7 +310,7 @@ def scores_turned_in_sign(q, k):
 
 @attention_scores.misconception
 def scores_divided_by_a_whole_root(q, k):
-    """You round √d_k down to a whole number. Divide by the root as it is."""
+    """You round √d_k down to a whole number. Use the square root itself, not rounded."""
     d_k = q.shape[-1]
     products = q @ k.transpose(-2, -1)
     scores = products / int(math.sqrt(d_k))
@@ -319,7 +319,7 @@ def scores_divided_by_a_whole_root(q, k):
 
 @attention_scores.misconception
 def scores_divided_by_the_fourth_root(q, k):
-    """You take the root of d_k twice: that is its fourth root. Once is enough.
+    """You take the square root of d_k twice: that is its fourth root. Once is enough.
 
     The fourth root is right only where q and k are both divided by it.
     """
@@ -331,8 +331,8 @@ def scores_divided_by_the_fourth_root(q, k):
 
 @attention_scores.misconception
 def scores_divided_by_number_of_keys(q, k):
-    """You divide by the number of keys. It is the width d_k of the vectors that makes dot products large, and its root
-    is wanted."""
+    """You divide by the number of keys. What makes dot products large is the width d_k of the vectors: use its square
+    root."""
     d_k = q.shape[-1]
     products = q @ k.transpose(-2, -1)
     scores = products / k.shape[-2]
@@ -341,7 +341,7 @@ def scores_divided_by_number_of_keys(q, k):
 
 @attention_scores.misconception
 def scores_of_queries_of_length_one(q, k):
-    """You bring the queries to length 1. The plain dot product is wanted, in which length counts."""
+    """You normalise the queries to length 1. Use the plain dot product, in which length counts."""
     d_k = q.shape[-1]
     products = F.normalize(q, dim=-1) @ k.transpose(-2, -1)
     scores = products / math.sqrt(d_k)
@@ -350,7 +350,7 @@ def scores_of_queries_of_length_one(q, k):
 
 @attention_scores.misconception
 def scores_of_sums(q, k):
-    """You add queries and keys up. A score is their dot product: multiply feature by feature, then add up."""
+    """You add queries and keys. A score is their dot product: multiply feature by feature, then add up."""
     d_k = q.shape[-1]
     products = (q.unsqueeze(-2) + k.unsqueeze(-3)).sum(dim=-1)
     scores = products / math.sqrt(d_k)
@@ -373,6 +373,14 @@ def scores_minus_their_maximum(q, k):
     products = q @ k.transpose(-2, -1)
     scores = products / math.sqrt(d_k)
     return scores - scores.amax(dim=-1, keepdim=True)
+
+
+@attention_scores.misconception
+def scores_with_softmax_and_no_scale(q, k):
+    """You have already applied the softmax; return the scores before it. And you do not divide the dot products by
+    √d_k."""
+    products = q @ k.transpose(-2, -1)
+    return products.softmax(dim=-1)
 
 
 @attention_scores.alternative

@@ -25,8 +25,8 @@ batched_self_attention = Exercise(
     difficulty=2,
     hints=[
         "Write the scores of one sequence as one matrix product first: which two matrices give a (time, time) result?",
-        "With a batch in front, .T turns all axes around. transpose(1, 2) swaps the last two alone.",
-        "scores is (batch, query, key). A query shares out its attention over the keys: which axis is that?",
+        "With a batch axis in front, .T reverses all axes. transpose(1, 2) swaps only the last two.",
+        "scores is (batch, query, key). A query distributes its attention over the keys: which axis is that?",
         "scores = x @ x.transpose(1, 2); weights = scores.softmax(dim=2); return weights @ x.",
     ],
 )
@@ -44,7 +44,7 @@ def batched_single_sequence(subject, case):
     expect_close(subject(last), reference.batched_self_attention(last), what)
 
 
-@batched_self_attention.property("sequences of a batch do not see each other", points=1)
+@batched_self_attention.property("the sequences of a batch do not see each other", points=1)
 def batched_sequences_are_apart(subject, case):
     x = case["x"].clone()
     x[1:] = 0
@@ -58,7 +58,7 @@ def batched_result(subject, case):
     expect_close(subject(case["x"]), torch.stack([reference.self_attention(x) for x in case["x"]]))
 
 
-@batched_self_attention.property("dot products around 1000 do no harm", points=1)
+@batched_self_attention.property("dot products around 1000 give the right result too", points=1)
 def batched_far_from_zero(subject, case):
     """The same number added to all scores of a sequence changes no weight."""
     x = case["x"]
@@ -74,7 +74,7 @@ def batched_far_from_zero(subject, case):
 @batched_self_attention.misconception
 def softmax_over_the_queries(x):
     """Your weights sum to 1 over the queries: the softmax runs over axis 1, or the weights are transposed. Each query
-    shares out its attention over the keys: axis 2."""
+    distributes its attention over the keys: axis 2."""
     scores = x @ x.transpose(1, 2)
     weights = scores.softmax(dim=1)
     output = weights @ x
@@ -83,7 +83,7 @@ def softmax_over_the_queries(x):
 
 @batched_self_attention.misconception
 def softmax_over_the_batch(x):
-    """Your softmax runs over the batch (axis 0). Each query shares out its attention over the keys: axis 2.
+    """Your softmax runs over the batch (axis 0). Each query distributes its attention over the keys: axis 2.
 
     Sequences that have nothing to do with each other compete.
     """
@@ -122,7 +122,7 @@ def batched_is_scaled(x):
 
 @batched_self_attention.misconception
 def reverses_all_axes(x):
-    """You turn all three axes around with .T, the batch included. Swap the last two axes only."""
+    """You reverse all three axes, as .T does, the batch axis included. Swap the last two axes only."""
     scores = x @ x.T
     weights = scores.softmax(dim=2)
     output = weights @ x
@@ -143,7 +143,8 @@ def swaps_batch_and_time(x):
 
 @batched_self_attention.misconception
 def multiplies_without_transposing(x):
-    """You multiply x by itself without swapping axes. Rows have to meet rows, so the second x has to be transposed."""
+    """You multiply x by itself without swapping axes. Rows have to be multiplied with rows, so the second x has to be
+    transposed."""
     scores = x @ x
     weights = scores.softmax(dim=2)
     output = weights @ x
@@ -154,7 +155,8 @@ def multiplies_without_transposing(x):
 def reshapes_instead_of_transposing(x):
     """You reshape where a transpose is needed.
 
-    view and reshape keep the order of the numbers and cut it into other rows: vectors fall apart.
+    view and reshape keep the order of the numbers and only cut it into rows at other places: the vectors are torn
+    apart.
     """
     scores = x @ x.reshape(x.shape[0], x.shape[2], x.shape[1])
     weights = scores.softmax(dim=2)
@@ -176,7 +178,7 @@ def batched_compares_features(x):
 
 @batched_self_attention.misconception
 def joins_the_sequences(x):
-    """You join all sequences of the batch into one long one. Keep the batch axis apart.
+    """You join all sequences of the batch into one long one. Keep the batch axis separate.
 
     The sequences see each other.
     """
@@ -198,7 +200,7 @@ def first_sequence_for_all(x):
 
 @batched_self_attention.misconception
 def batched_returns_weights(x):
-    """You return the weights. The output is made with them: one weighted sum of vectors for each position."""
+    """You return the weights. Use them to make the output: one weighted sum of vectors for each position."""
     scores = x @ x.transpose(1, 2)
     weights = scores.softmax(dim=2)
     output = weights @ x
@@ -246,7 +248,7 @@ def batched_leaves_itself_out(x):
 
 @batched_self_attention.misconception
 def batched_by_angle(x):
-    """You compare by cosine: all vectors are brought to length 1 first. The plain dot product is wanted."""
+    """You compare by cosine: all vectors are normalised to length 1 first. Use the plain dot product."""
     scores = F.normalize(x, dim=2) @ F.normalize(x, dim=2).transpose(1, 2)
     weights = scores.softmax(dim=2)
     output = weights @ x
@@ -297,7 +299,7 @@ def batched_softmax_twice(x):
 
 @batched_self_attention.misconception
 def batched_keeps_the_input(x):
-    """You add x to the result. That comes in a later notebook; here the weighted sum alone is wanted."""
+    """You add x to the result. That comes in a later notebook; return the weighted sum alone here."""
     scores = x @ x.transpose(1, 2)
     weights = scores.softmax(dim=2)
     output = weights @ x + x
@@ -306,7 +308,8 @@ def batched_keeps_the_input(x):
 
 @batched_self_attention.misconception
 def batched_with_sigmoid(x):
-    """You use a sigmoid, which decides each weight alone. The positions compete with each other: softmax.
+    """You use a sigmoid, which sets each weight independently. The positions have to compete with each other: use a
+    softmax.
 
     The rows of the weights do not sum to 1.
     """
@@ -318,7 +321,7 @@ def batched_with_sigmoid(x):
 
 @batched_self_attention.misconception
 def batched_with_log_softmax(x):
-    """You take the logarithms of the weights (log_softmax). The weights themselves are wanted.
+    """You take the logarithms of the weights (log_softmax). Use the weights themselves.
 
     Logarithms of weights are never positive.
     """
@@ -342,7 +345,7 @@ def batched_divides_by_the_sum(x):
 
 @batched_self_attention.misconception
 def batched_picks_the_best(x):
-    """Each of your positions takes the best-fitting vector alone. In soft attention every vector has a share."""
+    """Each of your positions takes only the vector that fits best. In soft attention every vector has a share."""
     scores = x @ x.transpose(1, 2)
     weights = F.one_hot(scores.argmax(dim=2), x.shape[1]).to(x.dtype)
     output = weights @ x
@@ -363,7 +366,7 @@ def batched_is_a_mean(x):
 
 @batched_self_attention.misconception
 def batched_turns_the_sign(x):
-    """You turn the sign of the dot products around. A large dot product must give a large weight.
+    """Your scores have the wrong sign: vectors that fit must get a large weight.
 
     The vectors that fit least get the most.
     """
@@ -384,7 +387,8 @@ def batched_divides_by_d(x):
 
 @batched_self_attention.misconception
 def batched_scaled_by_length(x):
-    """You divide by the root of the number of positions. This exercise repeats self_attention, without a scale."""
+    """You divide by the square root of the number of positions. This exercise repeats self_attention, without a
+    scale."""
     scores = x @ x.transpose(1, 2) / math.sqrt(x.shape[1])
     weights = scores.softmax(dim=2)
     output = weights @ x
@@ -393,7 +397,10 @@ def batched_scaled_by_length(x):
 
 @batched_self_attention.misconception
 def batched_averages_again(x):
-    """You divide the weighted sum by the number of positions. The weights sum to 1 already."""
+    """You divide the weighted sum by the number of positions. Keep the sum itself.
+
+    The weights sum to 1 already.
+    """
     scores = x @ x.transpose(1, 2)
     weights = scores.softmax(dim=2)
     output = weights @ x / x.shape[1]
@@ -402,7 +409,7 @@ def batched_averages_again(x):
 
 @batched_self_attention.misconception
 def batched_returns_a_pair(x):
-    """You return the weights as well. Here the output alone is wanted."""
+    """You return the weights as well. Return the output alone."""
     scores = x @ x.transpose(1, 2)
     weights = scores.softmax(dim=2)
     output = weights @ x
@@ -420,7 +427,7 @@ def batched_returns_x(x):
 
 @batched_self_attention.misconception
 def batched_transposes_the_output(x):
-    """You turn the output over: it is (batch, d, time). The vectors stay rows: (batch, time, d)."""
+    """You transpose the output: it is (batch, d, time). The vectors stay rows: (batch, time, d)."""
     scores = x @ x.transpose(1, 2)
     weights = scores.softmax(dim=2)
     output = weights @ x

@@ -38,7 +38,7 @@ project_qkv = Exercise(
     difficulty=1,
     hints=[
         "Each of the three is one matrix product of x with its own matrix.",
-        "The matrices are (d_in, d_out), so that x stands on the left: (…, time, d_in) @ (d_in, d_out).",
+        "The matrices are (d_in, d_out), so x goes on the left: (…, time, d_in) @ (d_in, d_out).",
         "q = x @ w_q, and the other two in the same way; return q, k, v in this order.",
     ],
 )
@@ -119,7 +119,7 @@ def values_not_projected(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def queries_and_keys_swapped(x, w_q, w_k, w_v):
-    """Queries and keys have changed places."""
+    """Queries and keys are swapped."""
     q = x @ w_k
     k = x @ w_q
     v = x @ w_v
@@ -128,7 +128,7 @@ def queries_and_keys_swapped(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def keys_and_values_swapped(x, w_q, w_k, w_v):
-    """Keys and values have changed places: the order is q, k, v."""
+    """Keys and values are swapped: the order is q, k, v."""
     q = x @ w_q
     k = x @ w_k
     v = x @ w_v
@@ -137,7 +137,7 @@ def keys_and_values_swapped(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def values_first(x, w_q, w_k, w_v):
-    """The three come back in the order v, k, q. It is q, k, v."""
+    """You return the three in the order v, k, q. Return q, k, v."""
     q = x @ w_q
     k = x @ w_k
     v = x @ w_v
@@ -148,7 +148,7 @@ def values_first(x, w_q, w_k, w_v):
 def multiplies_by_the_transposed(x, w_q, w_k, w_v):
     """You multiply by the transposed matrices. The given ones are (d_in, d_out) already.
 
-    F.linear and nn.Linear transpose: their weights are (d_out, d_in).
+    F.linear and nn.Linear transpose, because their weights are (d_out, d_in).
     """
     q = x @ w_q.T
     k = x @ w_k.T
@@ -158,7 +158,7 @@ def multiplies_by_the_transposed(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def multiplies_from_the_left(x, w_q, w_k, w_v):
-    """The matrices stand on the left of x. A token is a row of x, so x stands on the left: x times w."""
+    """You put the matrices on the left of x. A token is a row of x, so x goes on the left: x times w."""
     q = w_q @ x
     k = w_k @ x
     v = w_v @ x
@@ -167,7 +167,7 @@ def multiplies_from_the_left(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def projects_one_after_the_other(x, w_q, w_k, w_v):
-    """You project the result of the projection before. All three start from x."""
+    """You project the result of the previous projection. All three start from x."""
     q = x @ w_q
     k = q @ w_k
     v = k @ w_v
@@ -197,7 +197,7 @@ def queries_already_scaled(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def projects_with_relu(x, w_q, w_k, w_v):
-    """There is a ReLU in your projections. They are linear: a plain matrix product each."""
+    """Your projections contain a ReLU. They are linear: each is a plain matrix product."""
     q = (x @ w_q).relu()
     k = (x @ w_k).relu()
     v = (x @ w_v).relu()
@@ -206,7 +206,7 @@ def projects_with_relu(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def packs_the_three(x, w_q, w_k, w_v):
-    """You return all three side by side in one tensor. Return them as three: q, k, v."""
+    """You return all three side by side in one tensor. Return three: q, k, v."""
     q = x @ w_q
     k = x @ w_k
     v = x @ w_v
@@ -248,8 +248,7 @@ def queries_not_projected(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def queries_and_keys_with_softmax(x, w_q, w_k, w_v):
-    """There is a softmax on your queries and keys. The projections are plain matrix products; the softmax comes
-    later."""
+    """You apply a softmax to queries and keys. The projections are plain matrix products; the softmax comes later."""
     q = (x @ w_q).softmax(dim=-1)
     k = (x @ w_k).softmax(dim=-1)
     v = x @ w_v
@@ -279,7 +278,7 @@ def keys_already_scaled(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def values_with_relu(x, w_q, w_k, w_v):
-    """There is a ReLU on your values. The projections are linear: a plain matrix product each."""
+    """You apply a ReLU to the values. The projections are linear: each is a plain matrix product."""
     q = x @ w_q
     k = x @ w_k
     v = (x @ w_v).relu()
@@ -288,7 +287,7 @@ def values_with_relu(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def queries_with_relu(x, w_q, w_k, w_v):
-    """There is a ReLU on your queries. The projections are linear: a plain matrix product each."""
+    """You apply a ReLU to the queries. The projections are linear: each is a plain matrix product."""
     q = (x @ w_q).relu()
     k = x @ w_k
     v = x @ w_v
@@ -297,7 +296,7 @@ def queries_with_relu(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def values_with_softmax(x, w_q, w_k, w_v):
-    """There is a softmax on your values. The projections are plain matrix products; the softmax comes later."""
+    """You apply a softmax to the values. The projections are plain matrix products; the softmax comes later."""
     q = x @ w_q
     k = x @ w_k
     v = (x @ w_v).softmax(dim=-1)
@@ -324,7 +323,7 @@ def the_key_matrix_for_all(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def values_queries_keys(x, w_q, w_k, w_v):
-    """The three come back in the order v, q, k. It is q, k, v."""
+    """You return the three in the order v, q, k. Return q, k, v."""
     q = x @ w_q
     k = x @ w_k
     v = x @ w_v
@@ -333,7 +332,7 @@ def values_queries_keys(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def forgets_the_values(x, w_q, w_k, w_v):
-    """You return two results. Three are wanted: q, k, v."""
+    """You return two results. Return three: q, k, v."""
     q = x @ w_q
     k = x @ w_k
     v = x @ w_v
@@ -342,7 +341,7 @@ def forgets_the_values(x, w_q, w_k, w_v):
 
 @project_qkv.misconception
 def projects_to_length_one(x, w_q, w_k, w_v):
-    """You bring the projected vectors to length 1. The projections are plain matrix products."""
+    """You normalise the projected vectors to length 1. The projections are plain matrix products."""
     q = x @ w_q
     k = x @ w_k
     v = x @ w_v

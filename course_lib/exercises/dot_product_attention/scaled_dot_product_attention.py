@@ -46,13 +46,13 @@ def attention_of(subject, case):
 @scaled_dot_product_attention.property("output is (…, n, d_v) and weights are (…, n, m)", points=1)
 def attention_shapes(subject, case):
     output, weights = attention_of(subject, case)
-    expect(weights is not None, "The second result is None: the weights are wanted too, not the output alone.")
+    expect(weights is not None, "The second result is None. Return the weights there, not the output alone.")
     want_output, want_weights = reference.scaled_dot_product_attention(**case)
     expect_floats(output, tuple(want_output.shape), "the output")
     expect_floats(weights, tuple(want_weights.shape), "the matrix of weights")
 
 
-@scaled_dot_product_attention.property("each row of the weights sums to 1, and the best key has the largest", points=1)
+@scaled_dot_product_attention.property("each row of the weights sums to 1, and the best key has the most", points=1)
 def attention_rows(subject, case):
     weights = attention_of(subject, case)[1]
     expect(weights.min() >= -1e-6, f"There is a negative weight: {weights.min():.4g}.")
@@ -104,9 +104,9 @@ def attention_gradients(subject, case):
         expect_close(slope, want, f"the gradient of output[0].sum() with respect to {name}")
 
 
-@scaled_dot_product_attention.property("scores around 1000 and around -1000 do no harm", points=1)
+@scaled_dot_product_attention.property("scores around 1000 and -1000 give the right result too", points=1)
 def attention_far_from_zero(subject, case):
-    """The same number added to all scores of a query changes no weight of it."""
+    """The same number added to all scores of a query changes none of its weights."""
     q, k, v = case.values()
     signs = 1.0 - 2 * (torch.arange(q.shape[-2]) % 2)[:, None]  # +1, -1, +1, …
     q, k = with_feature(q, 2 * FAR * signs), with_feature(k, 2 * FAR)
@@ -132,7 +132,7 @@ def attention_without_scale(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_divides_by_d_k(q, k, v):
-    """You divide by d_k; its square root is wanted."""
+    """You divide by d_k instead of its square root."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / d_k
@@ -143,7 +143,7 @@ def attention_divides_by_d_k(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_multiplies_by_root(q, k, v):
-    """You multiply the scores by √d_k. Divide.
+    """You multiply the scores by √d_k instead of dividing.
 
     They are too large, not too small.
     """
@@ -157,7 +157,7 @@ def attention_multiplies_by_root(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_scaled_by_d_v(q, k, v):
-    """You take d_k from the values. It is the width of queries and keys, whose products are to be scaled."""
+    """You take d_k from the values. It is the width of queries and keys, whose products are scaled."""
     d_k = v.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -168,7 +168,7 @@ def attention_scaled_by_d_v(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_scaled_by_number_of_keys(q, k, v):
-    """You divide by the root of the number of keys. It is the width d_k, the last axis, that counts."""
+    """You divide by the square root of the number of keys. What counts is the width d_k, the last axis."""
     d_k = k.shape[-2]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -179,7 +179,7 @@ def attention_scaled_by_number_of_keys(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_scaled_by_number_of_queries(q, k, v):
-    """You divide by the root of the number of queries. It is the width d_k, the last axis, that counts."""
+    """You divide by the square root of the number of queries. What counts is the width d_k, the last axis."""
     d_k = q.shape[-2]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -192,7 +192,7 @@ def attention_scaled_by_number_of_queries(q, k, v):
 def attention_scaled_by_second_axis(q, k, v):
     """You take the length of axis 1 for d_k. With a batch in front, the width is axis -1.
 
-    Axis 1 is right for one matrix.
+    Axis 1 is right for a single matrix only.
     """
     d_k = q.shape[1]
     scores = q @ k.transpose(-2, -1)
@@ -204,7 +204,7 @@ def attention_scaled_by_second_axis(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_scales_the_weights(q, k, v):
-    """You divide by √d_k after the softmax. The scores are scaled, before it.
+    """You divide by √d_k after the softmax. Scale the scores, before it.
 
     The rows no longer sum to 1.
     """
@@ -231,7 +231,7 @@ def attention_scales_in_place(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_normalises_over_queries(q, k, v):
-    """Your softmax runs over the queries. Each query shares out its attention over the keys: the last axis."""
+    """Your softmax runs over the queries. Each query distributes its attention over the keys: the last axis."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -256,7 +256,7 @@ def attention_normalises_axis_one(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_normalises_axis_zero(q, k, v):
-    """Your softmax runs over the first axis. Each query shares out its attention over the keys: the last axis."""
+    """Your softmax runs over the first axis. Each query distributes its attention over the keys: the last axis."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -292,7 +292,7 @@ def attention_with_two_softmaxes(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_with_sigmoid(q, k, v):
-    """You use a sigmoid, which decides each weight alone. The keys compete with each other: softmax.
+    """You use a sigmoid, which sets each weight independently. The keys have to compete with each other: use a softmax.
 
     The rows do not sum to 1.
     """
@@ -306,7 +306,7 @@ def attention_with_sigmoid(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_with_log_softmax(q, k, v):
-    """You take the logarithms of the weights (log_softmax). The weights themselves are wanted.
+    """You take the logarithms of the weights (log_softmax). Use the weights themselves.
 
     Logarithms of weights are never positive.
     """
@@ -348,7 +348,7 @@ def attention_divides_by_the_sum(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_picks_the_best(q, k, v):
-    """Each of your queries takes its best key alone. In soft attention every key has a share."""
+    """Each of your queries takes only its best key. In soft attention every key has a share."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -359,7 +359,7 @@ def attention_picks_the_best(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_by_cosine(q, k, v):
-    """You compare by cosine: q and k are brought to length 1. The dot product, divided by √d_k, is wanted."""
+    """You compare by cosine: q and k are normalised to length 1. Use the dot product, divided by √d_k."""
     d_k = q.shape[-1]
     scores = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
     weights = scores.softmax(dim=-1)
@@ -369,7 +369,7 @@ def attention_by_cosine(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_by_scaled_cosine(q, k, v):
-    """You bring q and k to length 1 and divide by √d_k as well. Only the division is wanted."""
+    """You normalise q and k to length 1 and divide by √d_k as well. Only the division belongs here."""
     d_k = q.shape[-1]
     scores = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -380,9 +380,9 @@ def attention_by_scaled_cosine(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_turns_all_axes(q, k, v):
-    """You turn all axes of k around with .T, not just the last two.
+    """You reverse all axes of k, as .T does, not just the last two.
 
-    Beyond a single matrix the wrong things meet.
+    With more than two axes the wrong vectors are multiplied.
     """
     d_k = q.shape[-1]
     scores = q @ k.T
@@ -394,7 +394,7 @@ def attention_turns_all_axes(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_without_transposing(q, k, v):
-    """You do not transpose k. Row i of q has to meet the rows of k, so these have to become columns."""
+    """You do not transpose k. Row i of q has to be multiplied with the rows of k, so these have to become columns."""
     d_k = q.shape[-1]
     scores = q @ k
     scores = scores / math.sqrt(d_k)
@@ -405,9 +405,9 @@ def attention_without_transposing(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_swaps_fixed_axes(q, k, v):
-    """You swap axes 1 and 2, counted from the front. Counted from the end, the last two always fit.
+    """You swap axes 1 and 2, counted from the front. Counted from the end, the last two are always the right ones.
 
-    1 and 2 fit three axes only.
+    1 and 2 are right only with exactly three axes.
     """
     d_k = q.shape[-1]
     scores = q @ k.transpose(1, 2)
@@ -421,7 +421,7 @@ def attention_swaps_fixed_axes(q, k, v):
 def attention_reshapes_the_keys(q, k, v):
     """You reshape k where a transpose is needed.
 
-    view and reshape cut the same row of numbers into other pieces: the keys fall apart.
+    view and reshape keep the order of the numbers and only cut it at other places: the keys are torn apart.
     """
     d_k = q.shape[-1]
     scores = q @ k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2])
@@ -433,7 +433,7 @@ def attention_reshapes_the_keys(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_sums_with_scores(q, k, v):
-    """You make the output with the scores. It is made with the weights, after the softmax."""
+    """You compute the output with the scores. Use the weights, after the softmax."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -444,7 +444,7 @@ def attention_sums_with_scores(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_averages_the_keys(q, k, v):
-    """Your output is made of the keys. Keys are for comparing; what is summed up are the values."""
+    """You compute the output from the keys. Keys are only for comparing; sum the values."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -469,7 +469,7 @@ def attention_compares_keys_with_keys(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_returns_weights_first(q, k, v):
-    """The two results stand in the wrong order: the output comes first, the weights second."""
+    """The two results are in the wrong order: the output comes first, the weights second."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -491,7 +491,7 @@ def attention_returns_output_only(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_returns_scores(q, k, v):
-    """The second result holds the scores, before the softmax. The weights after it are wanted."""
+    """The second result holds the scores, before the softmax. Return the weights, after it."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -557,7 +557,7 @@ def attention_cuts_all_gradients(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_leaves_the_axis_open(q, k, v):
-    """You do not say along which axis the softmax runs, and torch guesses. Name the last.
+    """You do not say along which axis the softmax runs, so torch guesses. Name the last axis.
 
     With three axes it takes the first.
     """
@@ -607,7 +607,7 @@ def attention_returns_no_weights(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_divides_by_eight(q, k, v):
-    """You divide by 8 whatever the width is. That is √64 and right for vectors of 64 features only."""
+    """You divide by 8, whatever the width. That is √64, which is right only for vectors of 64 features."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / 8
@@ -618,7 +618,7 @@ def attention_divides_by_eight(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_scaled_by_first_axis(q, k, v):
-    """You divide by the root of the length of the first axis. It is the width d_k, the last axis, that counts."""
+    """You divide by the square root of the length of the first axis. What counts is the width d_k, the last axis."""
     d_k = q.shape[0]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -662,7 +662,7 @@ def attention_with_tensor_root_of_a_number(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_softmaxes_the_output(q, k, v):
-    """You apply the softmax after the values are summed up. It belongs before: it makes the weights of the sum."""
+    """You apply the softmax after summing the values. It belongs before the sum: it makes the weights."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -684,7 +684,7 @@ def attention_returns_transposed_weights(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_returns_unscaled_weights(q, k, v):
-    """You return weights that are made from scores without the scale. The output is made with others: return those."""
+    """You return weights made from scores without the scale. The output is made with other weights: return those."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -695,7 +695,7 @@ def attention_returns_unscaled_weights(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_divides_by_a_whole_root(q, k, v):
-    """You round √d_k down to a whole number. Divide by the root as it is."""
+    """You round √d_k down to a whole number. Use the square root itself, not rounded."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / int(math.sqrt(d_k))
@@ -706,7 +706,7 @@ def attention_divides_by_a_whole_root(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_divides_by_the_fourth_root(q, k, v):
-    """You take the root of d_k twice: that is its fourth root. Once is enough.
+    """You take the square root of d_k twice: that is its fourth root. Once is enough.
 
     The fourth root is right only where q and k are both divided by it.
     """
@@ -720,7 +720,7 @@ def attention_divides_by_the_fourth_root(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_turns_the_sign(q, k, v):
-    """You turn the sign of the scores around. A high score must give a high weight.
+    """Your scores have the wrong sign: a key that fits must get a large weight.
 
     The keys that fit least get the most.
     """
@@ -734,7 +734,7 @@ def attention_turns_the_sign(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_without_sign(q, k, v):
-    """Your scores have lost their sign. A negative dot product means that key and query do not fit."""
+    """Your scores ignore the sign of the dot products. A negative one means that key and query do not fit."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -785,7 +785,10 @@ def attention_weighs_equally(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_averages_again(q, k, v):
-    """You divide the weighted sum by the number of keys. The weights sum to 1 already."""
+    """You divide the weighted sum by the number of keys. Keep the sum itself.
+
+    The weights sum to 1 already.
+    """
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -833,7 +836,7 @@ def attention_sums_with_transposed_weights(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_divides_by_number_of_keys(q, k, v):
-    """You divide by the number of keys. It is the width d_k, the last axis, that counts, and its root."""
+    """You divide by the number of keys. Use the square root of the width d_k, the last axis."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / k.shape[-2]
@@ -844,7 +847,7 @@ def attention_divides_by_number_of_keys(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_softmaxes_the_values(q, k, v):
-    """You apply a softmax to the values. They are summed up as they are; the softmax is for the scores."""
+    """You apply a softmax to the values. Sum them as they are; the softmax is for the scores."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -855,7 +858,7 @@ def attention_softmaxes_the_values(q, k, v):
 
 @scaled_dot_product_attention.misconception
 def attention_returns_three(q, k, v):
-    """You return three results. Two are wanted: output and weights."""
+    """You return three results. Return two: output and weights."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)

@@ -26,13 +26,13 @@ self_attention = Exercise(
     hints=[
         "Look at one position i first. It is a soft_lookup: what is its query, what are the keys, what are the values?",
         "For position i: score every x[j] with x[i], itself included; softmax; add up weights[j] * x[j].",
-        "Collect the outputs of all positions in a list and make one tensor of it with torch.stack.",
+        "Collect the outputs of all positions in a list and turn it into one tensor with torch.stack.",
         "for i in range(x.shape[0]): weights = (x @ x[i]).softmax(dim=0); outputs.append(weights @ x).",
     ],
 )
 
 
-@self_attention.property("one vector comes out for each that goes in", points=1)
+@self_attention.property("one vector comes out for each vector that goes in", points=1)
 def self_attention_shape(subject, case):
     attended(subject, case["x"])
 
@@ -55,7 +55,7 @@ def self_attention_result(subject, case):
     expect_close(subject(case["x"]), reference.self_attention(**case))
 
 
-@self_attention.property("dot products around 1000 do no harm", points=1)
+@self_attention.property("dot products around 1000 give the right result too", points=1)
 def self_attention_far_from_zero(subject, case):
     """The same number added to all scores changes no weight."""
     want = with_feature(reference.self_attention(**case))
@@ -83,7 +83,8 @@ def leaves_itself_out(x):
 
 @self_attention.misconception
 def looks_back_only(x):
-    """Position i looks at the positions up to i only. Here everybody sees everybody: j runs over all positions."""
+    """Position i looks only at the positions up to i. Here every position sees all of them: j runs over all
+    positions."""
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -98,7 +99,7 @@ def looks_back_only(x):
 
 @self_attention.misconception
 def self_attention_without_softmax(x):
-    """You use the dot products themselves as weights. A softmax has to make them positive, with the sum 1."""
+    """You use the dot products themselves as weights. A softmax has to make them positive, with sum 1."""
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -146,8 +147,8 @@ def self_attention_is_scaled(x):
 
 @self_attention.misconception
 def self_attention_by_angle(x):
-    """You compare by cosine: all vectors are brought to length 1. Here the plain dot product is wanted, in which
-    length counts."""
+    """You compare by cosine: all vectors are normalised to length 1. Use the plain dot product here, in which length
+    counts."""
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -180,10 +181,7 @@ def keeps_the_last_term(x):
 
 @self_attention.misconception
 def adds_itself_unweighted(x):
-    """You weight x_i, the asking vector, instead of x_j.
-
-    Every output is the input again.
-    """
+    """Each of your outputs is just the input again. Sum the weighted x_j, not x_i, the query."""
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -198,7 +196,7 @@ def adds_itself_unweighted(x):
 
 @self_attention.misconception
 def keeps_the_input_too(x):
-    """You add x_i itself to the weighted sum. The sum alone is wanted: it starts at 0."""
+    """You add x_i itself to the weighted sum. Return the sum alone: it starts at 0."""
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -228,8 +226,9 @@ def self_attention_returns_weights(x):
 
 @self_attention.misconception
 def self_attention_normalises_columns(x):
-    """Your weights sum to 1 over the queries (i): the softmax runs along the wrong axis, or the weights are
-    transposed. For each i, the weights over all j have to sum to 1."""
+    """Your weights sum to 1 over the queries (i). For each i, the weights over all j have to sum to 1.
+
+    The softmax runs along the wrong axis, a sum has lost its axis, or the weights are transposed."""
     scores = x @ x.T
     weights = scores.softmax(dim=0)
     return weights @ x
@@ -256,7 +255,7 @@ def compares_the_features(x):
 
 @self_attention.misconception
 def writes_into_the_input(x):
-    """You write each output over x[i]. Collect the outputs elsewhere.
+    """You overwrite x[i] with each output. Collect the outputs elsewhere.
 
     Later positions read the changed x.
     """
@@ -268,8 +267,22 @@ def writes_into_the_input(x):
 
 
 @self_attention.misconception
+def writes_into_a_copy_of_the_input(x):
+    """You overwrite the vectors that later positions still read. Collect the outputs elsewhere.
+
+    Later positions read the changed vectors.
+    """
+    x = x.clone()
+    for i in range(x.shape[0]):
+        scores = x @ x[i]
+        weights = scores.softmax(dim=0)
+        x[i] = weights @ x
+    return x
+
+
+@self_attention.misconception
 def returns_the_last_position(x):
-    """You return the output of the last position only. All positions have one: collect them and stack them."""
+    """You return the output of the last position only. Collect the outputs of all positions and stack them."""
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -353,7 +366,10 @@ def self_attention_is_a_mean(x):
 
 @self_attention.misconception
 def self_attention_averages_again(x):
-    """You divide the weighted sum by the number of positions. The weights sum to 1 already."""
+    """You divide the weighted sum by the number of positions. Keep the sum itself.
+
+    The weights sum to 1 already.
+    """
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -368,7 +384,8 @@ def self_attention_averages_again(x):
 
 @self_attention.misconception
 def self_attention_with_sigmoid(x):
-    """You use a sigmoid, which decides each weight alone. The positions compete with each other: softmax.
+    """You use a sigmoid, which sets each weight independently. The positions have to compete with each other: use a
+    softmax.
 
     The weights of a position do not sum to 1.
     """
@@ -386,7 +403,7 @@ def self_attention_with_sigmoid(x):
 
 @self_attention.misconception
 def self_attention_with_log_softmax(x):
-    """You take the logarithms of the weights (log_softmax). The weights themselves are wanted.
+    """You take the logarithms of the weights (log_softmax). Use the weights themselves.
 
     Logarithms of weights are never positive.
     """
@@ -404,7 +421,7 @@ def self_attention_with_log_softmax(x):
 
 @self_attention.misconception
 def self_attention_turns_the_sign(x):
-    """You turn the sign of the dot products around. A large dot product must give a large weight.
+    """Your scores have the wrong sign: vectors that fit must get a large weight.
 
     The vectors that fit least get the most.
     """
@@ -452,7 +469,7 @@ def self_attention_divides_by_d(x):
 
 @self_attention.misconception
 def self_attention_scaled_by_length(x):
-    """You divide by the root of the number of positions. This exercise has no scale."""
+    """You divide by the square root of the number of positions. This exercise has no scale."""
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -467,7 +484,7 @@ def self_attention_scaled_by_length(x):
 
 @self_attention.misconception
 def self_attention_picks_the_best(x):
-    """Each of your positions takes the best-fitting vector alone. In soft attention every vector has a share."""
+    """Each of your positions takes only the vector that fits best. In soft attention every vector has a share."""
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -482,7 +499,7 @@ def self_attention_picks_the_best(x):
 
 @self_attention.misconception
 def every_position_asks_like_the_first(x):
-    """You compare every x_j with x_0, whichever position asks. For position i the comparison is with x_i."""
+    """You compare every x_j with x_0, whichever position is the query. For position i the comparison is with x_i."""
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -497,7 +514,8 @@ def every_position_asks_like_the_first(x):
 
 @self_attention.misconception
 def looks_forward_only(x):
-    """Position i looks at itself and later positions only. Here everybody sees everybody: j runs over all positions."""
+    """Position i looks only at itself and later positions. Here every position sees all of them: j runs over all
+    positions."""
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -527,7 +545,7 @@ def uses_the_weight_of_i(x):
 
 @self_attention.misconception
 def does_not_stack(x):
-    """You return a list of vectors. One tensor (time, d) is wanted: stack them."""
+    """You return a list of vectors. Return one tensor (time, d): stack them."""
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -542,7 +560,7 @@ def does_not_stack(x):
 
 @self_attention.misconception
 def joins_the_outputs(x):
-    """You join the outputs end to end with torch.cat. Each is a row of its own: torch.stack makes a new axis."""
+    """You join the outputs end to end with torch.cat. Each has to be a row of its own: torch.stack makes a new axis."""
     time = x.shape[0]
     outputs = []
     for i in range(time):
@@ -557,7 +575,7 @@ def joins_the_outputs(x):
 
 @self_attention.misconception
 def self_attention_returns_a_pair(x):
-    """You return the weights as well. Here the output alone is wanted."""
+    """You return the weights as well. Return the output alone."""
     scores = x @ x.T
     weights = scores.softmax(dim=1)
     return weights @ x, weights
@@ -581,6 +599,26 @@ def self_attention_overflows(x):
             output = output + weights[j] * x[j]
         outputs.append(output)
     return torch.stack(outputs)
+
+
+@self_attention.misconception
+def compares_the_features_along_columns(x):
+    """You compare features with each other. Tokens are compared with tokens: time × time.
+
+    xᵀ x is d × d.
+    """
+    scores = x.T @ x
+    weights = scores.softmax(dim=-1)
+    return (weights @ x.T).T
+
+
+@self_attention.misconception
+def normalises_scaled_columns(x):
+    """Your weights sum to 1 over the queries (i); for each i, the weights over all j have to sum to 1. And you divide
+    by √d, which comes later in this notebook."""
+    scores = x @ x.T / math.sqrt(x.shape[1])
+    weights = scores.softmax(dim=0)
+    return weights @ x
 
 
 @self_attention.alternative

@@ -32,14 +32,14 @@ soft_lookup = Exercise(
     difficulty=1,
     hints=[
         "Three steps: one score for each key, weights that sum to 1, one average of the values.",
-        "keys has the shape (n, d) and query has (d,). Which product of the two has the shape (n,)?",
-        "softmax makes n weights of n scores. The answer is w_1 v_1 + … + w_n v_n, and (n,) @ (n, d_v) is that sum.",
+        "keys has the shape (m, d) and query has (d,). Which product of the two has the shape (m,)?",
+        "softmax turns m scores into m weights. The answer is w_1 v_1 + … + w_m v_m, and (m,) @ (m, d_v) is that sum.",
         "weights = (keys @ query).softmax(dim=0), and then weights @ values.",
     ],
 )
 
 
-@soft_lookup.property("the result is one vector of the size of a value", points=1)
+@soft_lookup.property("the result is one vector, as wide as a value", points=1)
 def lookup_shape(subject, case):
     expect_floats(subject(*case.values()), (case["values"].shape[1],), "the result")
 
@@ -65,7 +65,7 @@ def lookup_result(subject, case):
     expect_close(subject(*case.values()), reference.soft_lookup(**case))
 
 
-@soft_lookup.property("scores around 1000 and around -1000 do no harm", points=1)
+@soft_lookup.property("scores around 1000 and -1000 give the right result too", points=1)
 def lookup_far_from_zero(subject, case):
     """The same number added to all scores changes no weight."""
     query, keys, values = case.values()
@@ -81,7 +81,8 @@ def lookup_far_from_zero(subject, case):
 
 @soft_lookup.misconception
 def takes_the_best_only(query, keys, values):
-    """You return the value of the best key alone: a hard look-up. Here every value takes part, by its weight."""
+    """You return the value of the best key alone: a hard look-up. Here every value contributes, according to its
+    weight."""
     scores = keys @ query
     weights = F.one_hot(scores.argmax(), len(scores)).to(values.dtype)
     result = weights @ values
@@ -90,7 +91,7 @@ def takes_the_best_only(query, keys, values):
 
 @soft_lookup.misconception
 def lookup_without_softmax(query, keys, values):
-    """You use the scores themselves as weights. A softmax makes weights of them.
+    """You use the scores themselves as weights. A softmax turns them into weights.
 
     Scores can be negative and do not sum to 1.
     """
@@ -126,7 +127,7 @@ def forgets_to_normalise(query, keys, values):
 
 @soft_lookup.misconception
 def lookup_by_angle(query, keys, values):
-    """You compare by cosine: query and keys are brought to length 1 first. Here the plain dot product is wanted."""
+    """You compare by cosine: query and keys are normalised to length 1 first. Use the plain dot product here."""
     scores = F.normalize(keys, dim=1) @ F.normalize(query, dim=0)
     weights = scores.softmax(dim=0)
     result = weights @ values
@@ -135,8 +136,8 @@ def lookup_by_angle(query, keys, values):
 
 @soft_lookup.misconception
 def lookup_by_cosine_of_the_keys(query, keys, values):
-    """You bring the keys to length 1 before comparing. Here a longer key counts for more: the plain dot product is
-    wanted."""
+    """You normalise the keys to length 1 before comparing. Use the plain dot product here, in which a longer key counts
+    for more."""
     scores = F.normalize(keys, dim=1) @ query
     weights = scores.softmax(dim=0)
     result = weights @ values
@@ -154,7 +155,7 @@ def lookup_by_distance(query, keys, values):
 
 @soft_lookup.misconception
 def lookup_prefers_what_does_not_fit(query, keys, values):
-    """You turn the sign of the scores around. A high score must give a high weight.
+    """Your scores have the wrong sign: a key that fits must get a large weight.
 
     The key that fits least gets the most.
     """
@@ -199,7 +200,7 @@ def softmax_twice(query, keys, values):
 
 @soft_lookup.misconception
 def takes_log_weights(query, keys, values):
-    """You take the logarithms of the weights (log_softmax). The weights themselves are wanted.
+    """You take the logarithms of the weights (log_softmax). Use the weights themselves.
 
     Logarithms of weights are never positive.
     """
@@ -211,9 +212,9 @@ def takes_log_weights(query, keys, values):
 
 @soft_lookup.misconception
 def does_not_add_up(query, keys, values):
-    """You multiply every value by its weight but do not add them up.
+    """You multiply every value by its weight but do not add up the results.
 
-    There is one vector for each key, where one vector is wanted.
+    That gives one vector per key instead of a single one.
     """
     scores = keys @ query
     weights = scores.softmax(dim=0)
@@ -232,13 +233,13 @@ def returns_the_lookup_weights(query, keys, values):
 
 @soft_lookup.misconception
 def returns_the_values(query, keys, values):
-    """You return the values as they are. One vector is wanted: their weighted sum."""
+    """You return the values as they are. Return one vector: their weighted sum."""
     return values
 
 
 @soft_lookup.misconception
 def averages_the_keys(query, keys, values):
-    """You average the keys. Keys are only for comparing; what comes back is made of the values."""
+    """You average the keys. Keys are only for comparing; the result is made from the values."""
     scores = keys @ query
     weights = scores.softmax(dim=0)
     result = weights @ keys
@@ -247,8 +248,10 @@ def averages_the_keys(query, keys, values):
 
 @soft_lookup.misconception
 def averages_after_weighting(query, keys, values):
-    """You divide the weighted sum by the number of values. The weights sum to 1 already, so that a plain sum is the
-    average."""
+    """You divide the weighted sum by the number of values. Keep the sum itself.
+
+    The weights already sum to 1, so it is an average already.
+    """
     scores = keys @ query
     weights = scores.softmax(dim=0)
     result = weights @ values / len(values)
@@ -257,7 +260,7 @@ def averages_after_weighting(query, keys, values):
 
 @soft_lookup.misconception
 def adds_up_the_features(query, keys, values):
-    """You add up along the wrong axis. The sum runs over the entries, and the features of a value stay apart."""
+    """You sum along the wrong axis. Sum over the entries, and keep the features of a value apart."""
     scores = keys @ query
     weights = scores.softmax(dim=0)
     result = (weights[:, None] * values).sum(dim=1)
@@ -266,7 +269,7 @@ def adds_up_the_features(query, keys, values):
 
 @soft_lookup.misconception
 def scores_added_over_the_entries(query, keys, values):
-    """You add the products up over the entries. Add over the features: one score for each key.
+    """You sum the products over the entries. Sum over the features: one score for each key.
 
     You get one score for each feature.
     """
@@ -278,7 +281,7 @@ def scores_added_over_the_entries(query, keys, values):
 
 @soft_lookup.misconception
 def lookup_with_sigmoid(query, keys, values):
-    """You use a sigmoid, which decides each weight alone. The keys compete with each other: softmax.
+    """You use a sigmoid, which sets each weight independently. The keys have to compete with each other: use a softmax.
 
     The weights do not sum to 1.
     """
@@ -290,7 +293,7 @@ def lookup_with_sigmoid(query, keys, values):
 
 @soft_lookup.misconception
 def lookup_without_sign(query, keys, values):
-    """Your scores have lost their sign. A negative dot product means that key and query do not fit."""
+    """Your scores ignore the sign of the dot products. A negative one means that key and query do not fit."""
     scores = (keys @ query).abs()
     weights = scores.softmax(dim=0)
     result = weights @ values
@@ -308,7 +311,7 @@ def lookup_divides_by_d(query, keys, values):
 
 @soft_lookup.misconception
 def lookup_scaled_by_the_number_of_keys(query, keys, values):
-    """You divide the scores by the root of the number of keys. This exercise has no scale."""
+    """You divide the scores by the square root of the number of keys. This exercise has no scale."""
     scores = keys @ query / math.sqrt(len(keys))
     weights = scores.softmax(dim=0)
     result = weights @ values
@@ -317,7 +320,7 @@ def lookup_scaled_by_the_number_of_keys(query, keys, values):
 
 @soft_lookup.misconception
 def lookup_by_cosine_of_the_query(query, keys, values):
-    """You bring the query to length 1 before comparing. The plain dot product is wanted, in which its length counts."""
+    """You normalise the query to length 1 before comparing. Use the plain dot product, in which its length counts."""
     scores = keys @ F.normalize(query, dim=0)
     weights = scores.softmax(dim=0)
     result = weights @ values
@@ -335,7 +338,7 @@ def lookup_by_squared_distance(query, keys, values):
 
 @soft_lookup.misconception
 def lookup_keeps_an_axis(query, keys, values):
-    """Your result has an axis of length 1 in front. One vector is wanted: (d_v,)."""
+    """Your result has an extra first axis of length 1. Return a plain vector: (d_v,)."""
     scores = keys @ query
     weights = scores.softmax(dim=0)
     result = (weights @ values).unsqueeze(0)
@@ -344,7 +347,8 @@ def lookup_keeps_an_axis(query, keys, values):
 
 @soft_lookup.misconception
 def lookup_adds_all_values(query, keys, values):
-    """You add up the values without their weights. Each counts as much as its key fits the query."""
+    """You add up the values without their weights. Each should count in proportion to how well its key fits the
+    query."""
     scores = keys @ query
     weights = torch.ones_like(scores)
     result = weights @ values

@@ -15,8 +15,7 @@ from course_lib.exercises.encoder_decoder.shared import (
     answer_of,
     built_with_numbers,
     expect_dropout,
-    expect_every_layer,
-    expect_parameters,
+    expect_layers,
     expect_reach,
     expect_right_stack,
     expect_shape,
@@ -43,38 +42,26 @@ decoder = Exercise(
             "norm_first": True,
             "x": normal(2, 3, 6, seed=31),
             "memory": normal(2, 4, 6, seed=32),
-            "mask": seen_so_far(3, 3, width=3),
+            "mask": partial_mask(2, 3, 3, seed=37),  # not causal: it is the mask that counts
             "memory_mask": None,
         },
         {
-            "d_model": 6,
-            "num_heads": 3,
+            "d_model": 8,
+            "num_heads": 4,
             "d_ff": 10,
             "num_layers": 3,
             "dropout": 0.2,
             "norm_first": False,
-            "x": normal(3, 4, 6, seed=33),
-            "memory": normal(3, 4, 6, seed=34),  # as long as x: masks that are mixed up fit
+            "x": normal(3, 4, 8, seed=33),
+            "memory": normal(3, 4, 8, seed=34),  # as long as x: masks that are mixed up fit
             "mask": seen_so_far(2, 4, 3, width=4),
             "memory_mask": real(4, 3, 2, width=4),
-        },
-        {
-            "d_model": 8,
-            "num_heads": 2,
-            "d_ff": 5,
-            "num_layers": 3,
-            "dropout": 0.4,
-            "norm_first": True,
-            "x": normal(2, 5, 8, seed=35, scale=2),
-            "memory": normal(2, 3, 8, seed=36),
-            "mask": partial_mask(2, 5, 5, seed=37),  # not causal: it is the mask that counts
-            "memory_mask": real(3, 2, width=3),
         },
     ],
     minutes=8,
     difficulty=1,
     hints=[
-        "The encoder's stack once more, with two things more to hand to every layer.",
+        "It is the encoder's stack again, with the memory and one more mask to hand to every layer.",
         "Every layer gets the same memory and the same masks; only x goes from layer to layer.",
         "x = layer(x, memory, mask, memory_mask) in the loop; after it the norm, if there is one.",
     ],
@@ -86,10 +73,9 @@ def decoder_shape(subject, case):
     expect_shape(subject, Decoder, case)
 
 
-@decoder.property("num_layers layers, each with weights of its own, and all of them take part", points=2)
+@decoder.property("num_layers layers, each with its own weights, and all of them take part", points=2)
 def decoder_layers(subject, case):
-    expect_parameters(subject, DecoderLayer, case)
-    expect_every_layer(subject, Decoder, case)
+    expect_layers(subject, Decoder, DecoderLayer, case)
 
 
 @decoder.property("every target sees the targets that mask allows, and no others", points=1)
@@ -99,7 +85,7 @@ def decoder_targets(subject, case):
     expect_reach(built, case, 0, reach(case["mask"], case["num_layers"], case["x"].shape), "the target")
 
 
-@decoder.property("every target sees the source, but for what memory_mask hides", points=1)
+@decoder.property("every target sees the source, except what memory_mask hides", points=1)
 def decoder_source(subject, case):
     built = built_with_numbers(subject, Decoder, case)
     answer_of(built, case)
@@ -112,7 +98,7 @@ def decoder_pre(subject, case):
         expect_right_stack(subject, Decoder, DecoderLayer, case)
 
 
-@decoder.property("post-norm: the layers in their order, and no more", points=1)
+@decoder.property("post-norm: the layers in their order, and nothing else", points=1)
 def decoder_post(subject, case):
     if not case["norm_first"]:
         expect_right_stack(subject, Decoder, DecoderLayer, case)
@@ -125,7 +111,7 @@ def decoder_dropout(subject, case):
 
 @decoder.misconception
 class SharesOneLayer(nn.Module):
-    """The same layer is used in every place of the stack. Every place needs a layer of its own.
+    """The same layer is used at every place of the stack. Every place needs its own layer.
 
     So there is one set of weights, used again and again.
     """
@@ -146,8 +132,7 @@ class SharesOneLayer(nn.Module):
 
 @decoder.misconception
 class HidesTheLayersInAList(nn.Module):
-    """Your layers stand in a plain Python list, and torch does not look into those. nn.ModuleList is a list that it
-    looks into.
+    """Your layers are in a plain Python list, and torch does not look inside those. Use an nn.ModuleList.
 
     So their parameters are never trained, saved or moved.
     """
@@ -208,7 +193,7 @@ class BuildsOneLayerTooMany(nn.Module):
 
 @decoder.misconception
 class BuildsOneLayer(nn.Module):
-    """There is one layer, whatever num_layers says."""
+    """There is only one layer, whatever num_layers says."""
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
         super().__init__()
@@ -290,7 +275,7 @@ class NormalisesAfterPostNormToo(nn.Module):
 class NormalisesInTheWrongMode(nn.Module):
     """The norm at the end is applied in post-norm mode and not in pre-norm mode. It is the other way round.
 
-    In pre-norm mode nothing has normalised what leaves the last layer.
+    In pre-norm mode nothing has normalised the output of the last layer.
     """
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
@@ -324,8 +309,8 @@ class ForgetsTheNormAtTheEnd(Decoder):
 
 @decoder.misconception
 class RunsEachLayerOnTheInput(Decoder):
-    """Every layer gets the stack's input, and only the last one's result is kept. The result of a layer is the input of
-    the next.
+    """Every layer gets the stack's input, and only the last one's output is kept. The output of each layer is the input
+    of the next.
 
     So depth has no effect.
     """
@@ -339,7 +324,7 @@ class RunsEachLayerOnTheInput(Decoder):
 
 @decoder.misconception
 class LeavesTheLoopEarly(Decoder):
-    """Only the first layer runs, and what it gives is returned. (A return inside of the loop ends it.)"""
+    """Only the first layer runs, and its output is returned. (A return inside the loop ends it.)"""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -396,9 +381,9 @@ class NormalisesInTheLoopAndAfter(Decoder):
 
 @decoder.misconception
 class NormalisesTheInput(Decoder):
-    """The norm stands before the first layer. It belongs after the last one.
+    """The norm comes before the first layer. It belongs after the last one.
 
-    In pre-norm mode each layer normalises what it reads by itself, but nothing normalises what leaves the last one.
+    In pre-norm mode each layer normalises its own input, but nothing normalises the output of the last one.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -411,8 +396,8 @@ class NormalisesTheInput(Decoder):
 
 @decoder.misconception
 class AddsTheInputAtTheEnd(Decoder):
-    """You add the stack's input to its result. The residual paths are inside of the layers; there is none around
-    the whole stack.
+    """You add the stack's input to its result. The residual paths are inside the layers; there is none around the whole
+    stack.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -425,7 +410,7 @@ class AddsTheInputAtTheEnd(Decoder):
 
 @decoder.misconception
 class AddsAroundEveryLayer(Decoder):
-    """You add x to what each layer gives. The residual paths are inside of the layers already."""
+    """You add x to the output of each layer. The layers already have residual paths inside."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -436,7 +421,7 @@ class AddsAroundEveryLayer(Decoder):
 
 @decoder.misconception
 class AddsUpTheLayers(Decoder):
-    """You add up what all layers give. Only what the last one gives leaves the stack."""
+    """You add up the outputs of all layers. Return the output of the last one."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -449,7 +434,7 @@ class AddsUpTheLayers(Decoder):
 
 @decoder.misconception
 class ReturnsEveryLayer(Decoder):
-    """You return what every layer gives. Only what the last one gives leaves the stack."""
+    """You return the outputs of all layers. Return the output of the last one."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -476,7 +461,7 @@ class ForgetsTheTargetMask(Decoder):
 
 @decoder.misconception
 class MasksTheFirstLayerAlone(Decoder):
-    """The mask reaches the first layer only. Every layer needs it: each looks around anew."""
+    """The mask reaches the first layer only. Every layer needs it: each has its own attention."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -490,7 +475,7 @@ class MasksTheFirstLayerAlone(Decoder):
 class ForgetsTheMemoryMask(Decoder):
     """memory_mask does not reach the cross-attentions.
 
-    So the source's padding is looked at like any word.
+    So the source's padding is attended to like any word.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -502,7 +487,7 @@ class ForgetsTheMemoryMask(Decoder):
 
 @decoder.misconception
 class SwapsTheMasks(Decoder):
-    """The two masks have changed places: mask is for the targets among themselves, memory_mask for the source."""
+    """The two masks are swapped: mask is for the targets among themselves, memory_mask for the source."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -513,7 +498,7 @@ class SwapsTheMasks(Decoder):
 
 @decoder.misconception
 class SwapsTargetAndMemory(Decoder):
-    """x and memory have changed places: the layers refine x, and memory is what they look at."""
+    """x and memory are swapped: the layers refine x, and memory is what they look at."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -524,8 +509,8 @@ class SwapsTargetAndMemory(Decoder):
 
 @decoder.misconception
 class HandsTheTargetOnAsMemory(Decoder):
-    """After the first layer you take the layer's result for the memory as well. Every layer reads the same memory:
-    what the encoder gave.
+    """After the first layer you use the layer's output as the memory as well. Every layer reads the same memory: the
+    encoder's output.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -553,8 +538,8 @@ class LooksAtTheTargetForMemory(Decoder):
 
 @decoder.misconception
 class NormalisesTheMemory(Decoder):
-    """The decoder's norm is applied to the memory. The memory comes as the encoder gave it; this norm is for what
-    leaves the decoder.
+    """The decoder's norm is applied to the memory. Use the memory as it comes; this norm is for the decoder's own
+    output.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -593,8 +578,8 @@ class CutsTheGradientToTheSource(Decoder):
 
 @decoder.misconception
 class MasksTheFutureOfTheSource(Decoder):
-    """A causal mask falls on the memory. The source is known from the beginning: every target may see all of it but the
-    padding.
+    """A causal mask is applied to the memory. The source is known from the beginning: every target may see all of it
+    except the padding.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -606,7 +591,7 @@ class MasksTheFutureOfTheSource(Decoder):
 
 @decoder.misconception
 class MixesUpTheArguments(nn.Module):
-    """num_heads and d_ff have changed places on the way to the layers: they take d_model, num_heads, d_ff, dropout,
+    """num_heads and d_ff are swapped when the layers are built: they take d_model, num_heads, d_ff, dropout,
     norm_first.
     """
 
@@ -678,7 +663,7 @@ class BuildsNoNorm(nn.Module):
 
 @decoder.misconception
 class SwapsDropoutAndPlacement(nn.Module):
-    """dropout and norm_first have changed places on the way to the layers: they take d_model, num_heads, d_ff, dropout,
+    """dropout and norm_first are swapped when the layers are built: they take d_model, num_heads, d_ff, dropout,
     norm_first.
     """
 
@@ -699,7 +684,7 @@ class SwapsDropoutAndPlacement(nn.Module):
 
 @decoder.misconception
 class UsesTheTargetMaskForBoth(Decoder):
-    """Both kinds of attention get mask. It is for the targets among themselves; the memory needs memory_mask, which has
+    """Both kinds of attention get mask. It is for attention among the targets; the memory needs memory_mask, which has
     a column for each source position.
     """
 
@@ -712,7 +697,7 @@ class UsesTheTargetMaskForBoth(Decoder):
 
 @decoder.misconception
 class UsesTheMemoryMaskForBoth(Decoder):
-    """Both kinds of attention get memory_mask. It is for the source; the targets among themselves need mask."""
+    """Both kinds of attention get memory_mask. It is for the source; attention among the targets needs mask."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -736,8 +721,8 @@ class BuildsItsOwnTriangle(Decoder):
 
 @decoder.misconception
 class AddsATriangle(Decoder):
-    """You lay a causal mask of your own over mask. Which targets may be seen is what mask says, and that need not be a
-    triangle.
+    """You combine mask with a causal mask of your own. Which targets may be seen is what mask says, and that need not
+    be a triangle.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -751,7 +736,7 @@ class AddsATriangle(Decoder):
 
 @decoder.misconception
 class IsMadeOfEncoderLayers(nn.Module):
-    """Your stack is made of encoder layers. A decoder layer has one sub-layer more, the cross-attention.
+    """Your stack is made of encoder layers. A decoder layer has one more sub-layer, the cross-attention.
 
     Nothing in your stack looks at the memory.
     """
@@ -787,7 +772,7 @@ class CutsTheGradientBetweenLayers(Decoder):
 
 @decoder.misconception
 class InvertsTheTargetMask(Decoder):
-    """mask is inverted on the way: in this course True means that attention is allowed."""
+    """mask gets inverted: in this course True means that attention is allowed."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -798,7 +783,7 @@ class InvertsTheTargetMask(Decoder):
 
 @decoder.misconception
 class InvertsTheMemoryMask(Decoder):
-    """memory_mask is inverted on the way: in this course True means that attention is allowed."""
+    """memory_mask gets inverted: in this course True means that attention is allowed."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)

@@ -45,41 +45,19 @@ decoder_layer = Exercise(
             "norm_first": False,
             "x": normal(2, 3, 6, seed=21),
             "memory": normal(2, 4, 6, seed=22),
-            "mask": seen_so_far(3, 3, width=3),
-            "memory_mask": None,
-        },
-        {
-            "d_model": 6,
-            "num_heads": 3,
-            "d_ff": 10,
-            "dropout": 0.2,
-            "norm_first": True,
-            "x": normal(3, 4, 6, seed=23),
-            "memory": normal(3, 5, 6, seed=24),
-            "mask": seen_so_far(3, 2, 4, width=4),
-            "memory_mask": real(5, 4, 3, width=5),
-        },
-        {
-            "d_model": 8,
-            "num_heads": 2,
-            "d_ff": 5,
-            "dropout": 0.5,
-            "norm_first": False,
-            "x": normal(3, 5, 8, seed=25, scale=2),
-            "memory": normal(3, 5, 8, seed=26),  # as long as x: masks that are mixed up fit
-            "mask": seen_so_far(5, 3, 4, width=5),
-            "memory_mask": real(4, 1, 5, width=5),
+            "mask": partial_mask(2, 3, 3, seed=30),  # not causal: it is the mask that counts
+            "memory_mask": partial_mask(2, 3, 4, seed=29),
         },
         {
             "d_model": 12,
             "num_heads": 3,
-            "d_ff": 7,
-            "dropout": 0.4,
+            "d_ff": 10,
+            "dropout": 0.2,
             "norm_first": True,
-            "x": normal(2, 5, 12, seed=27, scale=2),
-            "memory": normal(2, 3, 12, seed=28),
-            "mask": partial_mask(2, 5, 5, seed=30),  # not causal: it is the mask that counts
-            "memory_mask": partial_mask(2, 5, 3, seed=29),
+            "x": normal(3, 5, 12, seed=25, scale=2),
+            "memory": normal(3, 5, 12, seed=26),  # as long as x: masks that are mixed up fit
+            "mask": seen_so_far(5, 3, 4, width=5),
+            "memory_mask": real(4, 1, 5, width=5),
         },
     ],
     minutes=15,
@@ -111,7 +89,7 @@ def decoder_layer_targets(subject, case):
     expect_reach(built, case, 0, reach(case["mask"], 1, case["x"].shape), "the target")
 
 
-@decoder_layer.property("every target sees the source, but for what memory_mask hides", points=1)
+@decoder_layer.property("every target sees the source, except what memory_mask hides", points=1)
 def decoder_layer_source(subject, case):
     built = built_with_numbers(subject, DecoderLayer, case)
     answer_of(built, case)
@@ -135,7 +113,7 @@ def decoder_layer_pre(subject, case):
         expect_right(subject, DecoderLayer, case)
 
 
-@decoder_layer.property("in training, dropout falls on what each sub-layer adds, and on nothing else", points=1)
+@decoder_layer.property("in training, dropout is applied to what each sub-layer adds, and to nothing else", points=1)
 def decoder_layer_dropout(subject, case):
     expect_dropout(subject, DecoderLayer, case)
 
@@ -188,7 +166,7 @@ class LooksAtItselfWithTheMemoryMask(DecoderLayer):
 
 @decoder_layer.misconception
 class LetsTheSourceAsk(DecoderLayer):
-    """In the cross-attention the queries come from memory. The targets ask, and the source answers.
+    """In the cross-attention the queries come from memory. They should come from the targets.
 
     So the result has a row for each source position and not for each target.
     """
@@ -200,7 +178,7 @@ class LetsTheSourceAsk(DecoderLayer):
 
 @decoder_layer.misconception
 class LetsTheSourceAskWithItsMask(DecoderLayer):
-    """In the cross-attention the queries come from memory. The targets ask, and the source answers.
+    """In the cross-attention the queries come from memory. They should come from the targets.
 
     So the result has a row for each source position, and memory_mask does not fit.
     """
@@ -212,9 +190,7 @@ class LetsTheSourceAskWithItsMask(DecoderLayer):
 
 @decoder_layer.misconception
 class TakesValuesFromTheTargets(DecoderLayer):
-    """In the cross-attention the values come from the decoder. Keys and values both come from memory: what is found
-    there is what is read.
-    """
+    """In the cross-attention the values come from the decoder. Keys and values both come from memory."""
 
     def attend_to_source(self, h, memory, memory_mask):
         output, _ = self.cross_attention(h, memory, h, memory_mask)
@@ -232,7 +208,7 @@ class TakesKeysFromTheTargets(DecoderLayer):
 
 @decoder_layer.misconception
 class MixesUpTheMasks(DecoderLayer):
-    """The two masks have changed places: mask is for the targets among themselves, memory_mask for the source."""
+    """The two masks are swapped: mask is for the targets among themselves, memory_mask for the source."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         x = self.residual(x, lambda h: self.attend_to_targets(h, memory_mask), self.norm_1)
@@ -297,7 +273,7 @@ class ForgetsTheCausalMask(DecoderLayer):
 class ForgetsTheSourceMask(DecoderLayer):
     """memory_mask does not reach the cross-attention.
 
-    So the source's padding is looked at like any word.
+    So the source's padding is attended to like any word.
     """
 
     def attend_to_source(self, h, memory, memory_mask):
@@ -323,7 +299,7 @@ class ForgetsBothMasks(DecoderLayer):
 
 @decoder_layer.misconception
 class InvertsTheTargetMask(DecoderLayer):
-    """The targets' mask is inverted on the way: in this course True means that attention is allowed."""
+    """The targets' mask gets inverted: in this course True means that attention is allowed."""
 
     def attend_to_targets(self, h, mask):
         output = fused_attention(self.self_attention, h, h, h, ~mask)
@@ -332,7 +308,7 @@ class InvertsTheTargetMask(DecoderLayer):
 
 @decoder_layer.misconception
 class InvertsTheSourceMask(DecoderLayer):
-    """The source's mask is inverted on the way: in this course True means that attention is allowed."""
+    """The source's mask gets inverted: in this course True means that attention is allowed."""
 
     def attend_to_source(self, h, memory, memory_mask):
         output = fused_attention(self.cross_attention, h, memory, memory, None if memory_mask is None else ~memory_mask)
@@ -341,8 +317,8 @@ class InvertsTheSourceMask(DecoderLayer):
 
 @decoder_layer.misconception
 class MasksTheSourceCausally(DecoderLayer):
-    """A causal mask falls on the source. It is known from the beginning: every target may see all of it but the
-    padding.
+    """A causal mask is applied to the source. The source is known from the beginning: every target may see all of it
+    except the padding.
     """
 
     def attend_to_source(self, h, memory, memory_mask):
@@ -352,7 +328,7 @@ class MasksTheSourceCausally(DecoderLayer):
 
 @decoder_layer.misconception
 class PassesATupleOn(DecoderLayer):
-    """An attention gives two things, (output, weights), and you pass both on as if they were one tensor. Take the
+    """An attention returns a pair, (output, weights), and you pass on both as if they were one tensor. Take the
     first.
     """
 
@@ -367,8 +343,8 @@ class PassesATupleOn(DecoderLayer):
 
 @decoder_layer.misconception
 class NormalisesTheMemoryToo(DecoderLayer):
-    """norm_2 is applied to the memory as well. It is for the targets that ask; the memory was normalised at the end
-    of the encoder, and no norm of this layer touches it.
+    """norm_2 is applied to the memory as well. It is for the targets, which make the queries; the memory was normalised
+    at the end of the encoder, and no norm of this layer touches it.
     """
 
     def attend_to_source(self, h, memory, memory_mask):
@@ -378,8 +354,8 @@ class NormalisesTheMemoryToo(DecoderLayer):
 
 @decoder_layer.misconception
 class NormalisesTheMemoryInPreNorm(DecoderLayer):
-    """In pre-norm mode norm_2 is applied to the memory as well. It is for the targets that ask; no norm of this
-    layer touches the memory.
+    """In pre-norm mode norm_2 is applied to the memory as well. It is for the targets, which make the queries; no norm
+    of this layer touches the memory.
     """
 
     def attend_to_source(self, h, memory, memory_mask):
@@ -422,8 +398,8 @@ class ReadsRawTargets(DecoderLayer):
 
 @decoder_layer.misconception
 class UsesTheFirstNormForTheSource(DecoderLayer):
-    """norm_1 is used around the cross-attention too, and norm_2 around nothing. Each of the three sub-layers has a
-    norm of its own.
+    """norm_1 is used around the cross-attention too, and norm_2 around nothing. Each of the three sub-layers has its
+    own norm.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -436,7 +412,7 @@ class UsesTheFirstNormForTheSource(DecoderLayer):
 @decoder_layer.misconception
 class UsesTheSecondNormForTheFeedForward(DecoderLayer):
     """norm_2 is used around the feed-forward network too, and norm_3 around nothing. Each of the three sub-layers
-    has a norm of its own.
+    has its own norm.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -449,7 +425,7 @@ class UsesTheSecondNormForTheFeedForward(DecoderLayer):
 @decoder_layer.misconception
 class UsesTheFirstNormForTheFeedForward(DecoderLayer):
     """norm_1 is used around the feed-forward network too, and norm_3 around nothing. Each of the three sub-layers
-    has a norm of its own.
+    has its own norm.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -461,7 +437,7 @@ class UsesTheFirstNormForTheFeedForward(DecoderLayer):
 
 @decoder_layer.misconception
 class UsesOneNormThreeTimes(DecoderLayer):
-    """One norm is used around all three sub-layers. Each has a norm of its own, with its own gain and bias."""
+    """One norm is used around all three sub-layers. Each has its own norm, with its own gain and bias."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
@@ -472,9 +448,7 @@ class UsesOneNormThreeTimes(DecoderLayer):
 
 @decoder_layer.misconception
 class LooksAtTheSourceFirst(DecoderLayer):
-    """Your cross-attention comes before the self-attention. First the targets look at each other, then they ask the
-    source.
-    """
+    """The cross-attention comes before the self-attention. The targets look at each other first, then at the source."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
@@ -532,8 +506,8 @@ class LeavesOutTheNetwork(DecoderLayer):
 
 @decoder_layer.misconception
 class UsesOneAttentionForBoth(DecoderLayer):
-    """self_attention is used for the source too, and cross_attention for nothing. They are two modules with weights
-    of their own.
+    """self_attention is used for the source too, and cross_attention for nothing. They are two modules, each with its
+    own weights.
     """
 
     def attend_to_source(self, h, memory, memory_mask):
@@ -543,7 +517,7 @@ class UsesOneAttentionForBoth(DecoderLayer):
 
 @decoder_layer.misconception
 class SwapsTheAttentions(DecoderLayer):
-    """The two attentions have changed places: self_attention is for the targets, cross_attention for the source."""
+    """The two attentions are swapped: self_attention is for the targets, cross_attention for the source."""
 
     def attend_to_targets(self, h, mask):
         output = fused_attention(self.cross_attention, h, h, h, mask)
@@ -556,7 +530,7 @@ class SwapsTheAttentions(DecoderLayer):
 
 @decoder_layer.misconception
 class ReturnsMoreThanTheTargets(DecoderLayer):
-    """Your layer gives a tuple. A layer gives one tensor of the shape of x, so that the next layer can take it."""
+    """Your layer returns a tuple. A layer returns one tensor of the shape of x, so that the next layer can take it."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
@@ -567,7 +541,7 @@ class ReturnsMoreThanTheTargets(DecoderLayer):
 
 @decoder_layer.misconception
 class ForgetsThePathAroundTheSource(DecoderLayer):
-    """What the cross-attention gives replaces x: around this sub-layer there is no residual path."""
+    """The cross-attention's output replaces x: this sub-layer has no residual path."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
@@ -578,7 +552,7 @@ class ForgetsThePathAroundTheSource(DecoderLayer):
 
 @decoder_layer.misconception
 class ForgetsThePathAroundTheTargets(DecoderLayer):
-    """What the self-attention gives replaces x: around this sub-layer there is no residual path."""
+    """The self-attention's output replaces x: this sub-layer has no residual path."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         x = without_path(self, x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
@@ -589,7 +563,7 @@ class ForgetsThePathAroundTheTargets(DecoderLayer):
 
 @decoder_layer.misconception
 class ForgetsThePathAroundTheNetwork(DecoderLayer):
-    """What the feed-forward network gives replaces x: around this sub-layer there is no residual path."""
+    """The feed-forward network's output replaces x: this sub-layer has no residual path."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
@@ -622,7 +596,7 @@ class ForgetsTheNormAroundTheNetwork(DecoderLayer):
 
 @decoder_layer.misconception
 class DropsNothingAtAll(DecoderLayer):
-    """Dropout never falls on what the sub-layers give. It does, on all three, before they are added to x."""
+    """Dropout is never applied to the sub-layers' outputs. Apply it to all three, before they are added to x."""
 
     def attend_to_targets(self, h, mask):
         output = fused_attention(self.self_attention, h, h, h, mask)
@@ -638,8 +612,8 @@ class DropsNothingAtAll(DecoderLayer):
 
 @decoder_layer.misconception
 class DropsNothingInTheAttentions(DecoderLayer):
-    """Dropout falls on the feed-forward network's result, but not on what the attentions give. All three updates
-    are dropped before they are added.
+    """Dropout is applied to the feed-forward network's output, but not to the attentions'. Apply it to all three,
+    before they are added.
     """
 
     def attend_to_targets(self, h, mask):
@@ -653,7 +627,7 @@ class DropsNothingInTheAttentions(DecoderLayer):
 
 @decoder_layer.misconception
 class DropsNothingFromTheSource(DecoderLayer):
-    """Dropout does not fall on what the cross-attention gives. All three updates are dropped before they are added."""
+    """Dropout is not applied to the cross-attention's output. Apply it to all three outputs, before they are added."""
 
     def attend_to_source(self, h, memory, memory_mask):
         output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
@@ -662,7 +636,7 @@ class DropsNothingFromTheSource(DecoderLayer):
 
 @decoder_layer.misconception
 class DropsNothingFromTheTargets(DecoderLayer):
-    """Dropout does not fall on what the self-attention gives. All three updates are dropped before they are added."""
+    """Dropout is not applied to the self-attention's output. Apply it to all three outputs, before they are added."""
 
     def attend_to_targets(self, h, mask):
         output = fused_attention(self.self_attention, h, h, h, mask)
@@ -671,7 +645,7 @@ class DropsNothingFromTheTargets(DecoderLayer):
 
 @decoder_layer.misconception
 class DropsNothingFromTheNetwork(DecoderLayer):
-    """Dropout does not fall on what the feed-forward network gives. All three updates are dropped before they are
+    """Dropout is not applied to the feed-forward network's output. Apply it to all three outputs, before they are
     added.
     """
 
@@ -681,8 +655,8 @@ class DropsNothingFromTheNetwork(DecoderLayer):
 
 @decoder_layer.misconception
 class AddsTheMaskedInputAgain(DecoderLayer):
-    """The residual path around the cross-attention starts at the layer's input. It starts at what the self-attention
-    sub-layer has made.
+    """The residual path around the cross-attention starts at the layer's input. It starts at the output of the
+    self-attention sub-layer.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -764,7 +738,7 @@ class AddsTheInputAtTheEnd(DecoderLayer):
 
 @decoder_layer.misconception
 class SwapsTheFirstTwoNorms(DecoderLayer):
-    """norm_1 and norm_2 have changed places: norm_1 belongs to the self-attention, norm_2 to the cross-attention."""
+    """norm_1 and norm_2 are swapped: norm_1 belongs to the self-attention, norm_2 to the cross-attention."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_2)
@@ -786,8 +760,8 @@ class BuildsItsOwnTriangle(DecoderLayer):
 
 @decoder_layer.misconception
 class AddsATriangle(DecoderLayer):
-    """You lay a causal mask of your own over mask. Which targets may be seen is what mask says, and that need not be a
-    triangle.
+    """You combine mask with a causal mask of your own. Which targets may be seen is what mask says, and that need not
+    be a triangle.
     """
 
     def attend_to_targets(self, h, mask):
@@ -797,7 +771,7 @@ class AddsATriangle(DecoderLayer):
 
 @decoder_layer.misconception
 class TransposesTheTargetMask(DecoderLayer):
-    """You exchange the last two axes of mask. Its rows are queries and its columns are keys already."""
+    """You swap the last two axes of mask. Its rows are queries and its columns are keys already."""
 
     def attend_to_targets(self, h, mask):
         output = fused_attention(self.self_attention, h, h, h, mask.transpose(-2, -1))
@@ -806,7 +780,7 @@ class TransposesTheTargetMask(DecoderLayer):
 
 @decoder_layer.misconception
 class TakesTheWeights(DecoderLayer):
-    """You take the second thing that an attention gives, its weights. The layer needs the first, the output."""
+    """You take the second thing that an attention returns, its weights. The layer needs the first, the output."""
 
     def attend_to_targets(self, h, mask):
         _, output = self.self_attention(h, h, h, mask)
@@ -819,7 +793,7 @@ class TakesTheWeights(DecoderLayer):
 
 @decoder_layer.misconception
 class DropsInEvaluationToo(DecoderLayer):
-    """Dropout is active in evaluation as well. The module self.dropout knows by itself whether the model is training;
+    """Dropout is active in evaluation as well. The module self.dropout knows whether the model is training;
     F.dropout has to be told.
     """
 

@@ -15,8 +15,7 @@ from course_lib.exercises.encoder_decoder.shared import (
     answer_of,
     built_with_numbers,
     expect_dropout,
-    expect_every_layer,
-    expect_parameters,
+    expect_layers,
     expect_reach,
     expect_right_stack,
     expect_shape,
@@ -39,30 +38,20 @@ encoder = Exercise(
             "mask": None,
         },
         {
-            "d_model": 6,
-            "num_heads": 3,
+            "d_model": 8,
+            "num_heads": 4,
             "d_ff": 10,
             "num_layers": 3,
             "dropout": 0.2,
             "norm_first": False,
-            "x": normal(3, 4, 6, seed=12),
+            "x": normal(3, 4, 8, seed=12),
             "mask": real(4, 2, 3, width=4),
-        },
-        {
-            "d_model": 8,
-            "num_heads": 2,
-            "d_ff": 5,
-            "num_layers": 3,
-            "dropout": 0.4,
-            "norm_first": True,
-            "x": normal(2, 5, 8, seed=13, scale=2),
-            "mask": real(5, 3, width=5),
         },
     ],
     minutes=10,
     difficulty=2,
     hints=[
-        "The result of each layer is the input of the next. One variable and one loop are enough.",
+        "The output of each layer is the input of the next. One variable and one loop are enough.",
         "nn.ModuleList holds modules so that torch finds their parameters. Build a new layer for every place in it: "
         "the same object twice is one layer with one set of weights.",
         "In pre-norm mode the sum that leaves the last layer has not been normalised by anything: one more norm, after "
@@ -78,10 +67,9 @@ def encoder_shape(subject, case):
     expect_shape(subject, Encoder, case)
 
 
-@encoder.property("num_layers layers, each with weights of its own, and all of them take part", points=2)
+@encoder.property("num_layers layers, each with its own weights, and all of them take part", points=2)
 def encoder_layers(subject, case):
-    expect_parameters(subject, EncoderLayer, case)
-    expect_every_layer(subject, Encoder, case)
+    expect_layers(subject, Encoder, EncoderLayer, case)
 
 
 @encoder.property("each position depends on those that the mask lets it see, and on no others", points=1)
@@ -97,7 +85,7 @@ def encoder_pre(subject, case):
         expect_right_stack(subject, Encoder, EncoderLayer, case)
 
 
-@encoder.property("post-norm: the layers in their order, and no more", points=1)
+@encoder.property("post-norm: the layers in their order, and nothing else", points=1)
 def encoder_post(subject, case):
     if not case["norm_first"]:
         expect_right_stack(subject, Encoder, EncoderLayer, case)
@@ -110,7 +98,7 @@ def encoder_dropout(subject, case):
 
 @encoder.misconception
 class SharesOneLayer(nn.Module):
-    """The same layer is used in every place of the stack. Every place needs a layer of its own.
+    """The same layer is used at every place of the stack. Every place needs its own layer.
 
     So there is one set of weights, used again and again.
     """
@@ -130,8 +118,7 @@ class SharesOneLayer(nn.Module):
 
 @encoder.misconception
 class HidesTheLayersInAList(nn.Module):
-    """Your layers stand in a plain Python list, and torch does not look into those. nn.ModuleList is a list that it
-    looks into.
+    """Your layers are in a plain Python list, and torch does not look inside those. Use an nn.ModuleList.
 
     So their parameters are never trained, saved or moved.
     """
@@ -189,7 +176,7 @@ class BuildsOneLayerTooMany(nn.Module):
 
 @encoder.misconception
 class BuildsOneLayer(nn.Module):
-    """There is one layer, whatever num_layers says."""
+    """There is only one layer, whatever num_layers says."""
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
         super().__init__()
@@ -267,7 +254,7 @@ class NormalisesAfterPostNormToo(nn.Module):
 class NormalisesInTheWrongMode(nn.Module):
     """The norm at the end is applied in post-norm mode and not in pre-norm mode. It is the other way round.
 
-    In pre-norm mode nothing has normalised what leaves the last layer.
+    In pre-norm mode nothing has normalised the output of the last layer.
     """
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
@@ -299,8 +286,8 @@ class ForgetsTheNormAtTheEnd(Encoder):
 
 @encoder.misconception
 class RunsEachLayerOnTheInput(Encoder):
-    """Every layer gets the stack's input, and only the last one's result is kept. The result of a layer is the input of
-    the next.
+    """Every layer gets the stack's input, and only the last one's output is kept. The output of each layer is the input
+    of the next.
 
     So depth has no effect.
     """
@@ -313,7 +300,7 @@ class RunsEachLayerOnTheInput(Encoder):
 
 @encoder.misconception
 class LeavesTheLoopEarly(Encoder):
-    """Only the first layer runs, and what it gives is returned. (A return inside of the loop ends it.)"""
+    """Only the first layer runs, and its output is returned. (A return inside the loop ends it.)"""
 
     def forward(self, x, mask=None):
         for layer in self.layers:
@@ -365,9 +352,9 @@ class NormalisesInTheLoopAndAfter(Encoder):
 
 @encoder.misconception
 class NormalisesTheInput(Encoder):
-    """The norm stands before the first layer. It belongs after the last one.
+    """The norm comes before the first layer. It belongs after the last one.
 
-    In pre-norm mode each layer normalises what it reads by itself, but nothing normalises what leaves the last one.
+    In pre-norm mode each layer normalises its own input, but nothing normalises the output of the last one.
     """
 
     def forward(self, x, mask=None):
@@ -379,8 +366,8 @@ class NormalisesTheInput(Encoder):
 
 @encoder.misconception
 class AddsTheInputAtTheEnd(Encoder):
-    """You add the stack's input to its result. The residual paths are inside of the layers; there is none around
-    the whole stack.
+    """You add the stack's input to its result. The residual paths are inside the layers; there is none around the whole
+    stack.
     """
 
     def forward(self, x, mask=None):
@@ -392,7 +379,7 @@ class AddsTheInputAtTheEnd(Encoder):
 
 @encoder.misconception
 class AddsAroundEveryLayer(Encoder):
-    """You add x to what each layer gives. The residual paths are inside of the layers already."""
+    """You add x to the output of each layer. The layers already have residual paths inside."""
 
     def forward(self, x, mask=None):
         for layer in self.layers:
@@ -402,7 +389,7 @@ class AddsAroundEveryLayer(Encoder):
 
 @encoder.misconception
 class AddsUpTheLayers(Encoder):
-    """You add up what all layers give. Only what the last one gives leaves the stack."""
+    """You add up the outputs of all layers. Return the output of the last one."""
 
     def forward(self, x, mask=None):
         total = 0.0
@@ -414,7 +401,7 @@ class AddsUpTheLayers(Encoder):
 
 @encoder.misconception
 class ReturnsEveryLayer(Encoder):
-    """You return what every layer gives. Only what the last one gives leaves the stack."""
+    """You return the outputs of all layers. Return the output of the last one."""
 
     def forward(self, x, mask=None):
         results = []
@@ -428,7 +415,7 @@ class ReturnsEveryLayer(Encoder):
 class ForgetsTheMask(Encoder):
     """The mask does not reach the attentions.
 
-    So padding is looked at like any word.
+    So padding is attended to like any word.
     """
 
     def forward(self, x, mask=None):
@@ -439,7 +426,7 @@ class ForgetsTheMask(Encoder):
 
 @encoder.misconception
 class MasksTheFirstLayerAlone(Encoder):
-    """The mask reaches the first layer only. Every layer needs it: each looks around anew."""
+    """The mask reaches the first layer only. Every layer needs it: each has its own attention."""
 
     def forward(self, x, mask=None):
         for layer in self.layers:
@@ -450,7 +437,7 @@ class MasksTheFirstLayerAlone(Encoder):
 
 @encoder.misconception
 class InvertsTheMask(Encoder):
-    """Your mask is inverted on the way: in this course True means that attention is allowed."""
+    """The mask gets inverted. In this course True means that attention is allowed."""
 
     def forward(self, x, mask=None):
         for layer in self.layers:
@@ -473,7 +460,7 @@ class CutsTheGradientBetweenLayers(Encoder):
 
 @encoder.misconception
 class MixesUpTheArguments(nn.Module):
-    """num_heads and d_ff have changed places on the way to the layers: they take d_model, num_heads, d_ff, dropout,
+    """num_heads and d_ff are swapped when the layers are built: they take d_model, num_heads, d_ff, dropout,
     norm_first.
     """
 
@@ -541,7 +528,7 @@ class BuildsNoNorm(nn.Module):
 
 @encoder.misconception
 class SwapsDropoutAndPlacement(nn.Module):
-    """dropout and norm_first have changed places on the way to the layers: they take d_model, num_heads, d_ff, dropout,
+    """dropout and norm_first are swapped when the layers are built: they take d_model, num_heads, d_ff, dropout,
     norm_first.
     """
 

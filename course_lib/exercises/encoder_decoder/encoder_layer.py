@@ -41,26 +41,8 @@ encoder_layer = Exercise(
             "d_ff": 9,
             "dropout": 0.3,
             "norm_first": False,
-            "x": normal(2, 3, 6, seed=1),
-            "mask": None,
-        },
-        {
-            "d_model": 6,
-            "num_heads": 3,
-            "d_ff": 10,
-            "dropout": 0.2,
-            "norm_first": True,
-            "x": normal(3, 4, 6, seed=2),
+            "x": normal(3, 4, 6, seed=1),
             "mask": real(3, 4, 2, width=4),
-        },
-        {
-            "d_model": 8,
-            "num_heads": 2,
-            "d_ff": 32,
-            "dropout": 0.5,
-            "norm_first": False,
-            "x": normal(3, 5, 8, seed=3, scale=2),
-            "mask": real(5, 4, 2, width=5),
         },
         {
             "d_model": 12,
@@ -76,11 +58,11 @@ encoder_layer = Exercise(
     difficulty=2,
     hidden_points=2,
     hints=[
-        "Two sub-layers, one after the other. Around each: a residual path and a norm. Draw the path of x first.",
-        "self.attention gives two things, (output, weights), and the layer needs the first. Query, key and value are "
-        "the same tensor, and the mask goes along.",
-        "Dropout falls on what a sub-layer gives, before it is added to x. In pre-norm mode x itself stays as it is: "
-        "only the sub-layer's copy is normalised.",
+        "There are two sub-layers, each with a residual path and a norm. Draw the path of x first.",
+        "self.attention returns a pair, (output, weights), and the layer needs the first. Query, key and value are the "
+        "same tensor, and the mask is passed as well.",
+        "Dropout is applied to a sub-layer's output, before it is added to x. In pre-norm mode x itself stays as it "
+        "is: only the sub-layer's copy is normalised.",
         "Post-norm, first sub-layer: output, _ = self.attention(x, x, x, mask); x = self.norm_1(x + "
         "self.dropout(output)). Pre-norm: h = self.norm_1(x), attention on h, x = x + self.dropout(output). "
         "Then the same with self.feed_forward and self.norm_2.",
@@ -117,7 +99,7 @@ def encoder_layer_pre(subject, case):
         expect_right(subject, EncoderLayer, case)
 
 
-@encoder_layer.property("in training, dropout falls on what each sub-layer adds, and on nothing else", points=1)
+@encoder_layer.property("in training, dropout is applied to what each sub-layer adds, and to nothing else", points=1)
 def encoder_layer_dropout(subject, case):
     expect_dropout(subject, EncoderLayer, case)
 
@@ -126,7 +108,7 @@ def encoder_layer_dropout(subject, case):
 class ForgetsTheMask(EncoderLayer):
     """The mask does not reach the attention.
 
-    So padding is looked at like any word.
+    So padding is attended to like any word.
     """
 
     def attend(self, h, mask):
@@ -136,7 +118,7 @@ class ForgetsTheMask(EncoderLayer):
 
 @encoder_layer.misconception
 class InvertsTheMask(EncoderLayer):
-    """Your mask is inverted on the way: in this course True means that attention is allowed."""
+    """The mask gets inverted. In this course True means that attention is allowed."""
 
     def attend(self, h, mask):
         output = fused_attention(self.attention, h, h, h, None if mask is None else ~mask)
@@ -145,7 +127,7 @@ class InvertsTheMask(EncoderLayer):
 
 @encoder_layer.misconception
 class TransposesTheMask(EncoderLayer):
-    """You exchange the last two axes of the mask. Its rows are queries and its columns are keys already."""
+    """You swap the last two axes of the mask. Its rows are queries and its columns are keys already."""
 
     def attend(self, h, mask):
         output = fused_attention(self.attention, h, h, h, None if mask is None else mask.transpose(-2, -1))
@@ -165,7 +147,7 @@ class MasksTheFuture(EncoderLayer):
 
 @encoder_layer.misconception
 class PassesTheTupleOn(EncoderLayer):
-    """The attention gives two things, (output, weights), and you pass both on as if they were one tensor. Take the
+    """The attention returns a pair, (output, weights), and you pass on both as if they were one tensor. Take the
     first.
     """
 
@@ -220,7 +202,7 @@ class AsksWithRawQueries(EncoderLayer):
 
 @encoder_layer.misconception
 class UsesOneNormTwice(EncoderLayer):
-    """norm_1 is used around both sub-layers and norm_2 around none. Each sub-layer has a norm of its own, with its
+    """norm_1 is used around both sub-layers and norm_2 around none. Each sub-layer has its own norm, with its
     own gain and bias.
     """
 
@@ -232,7 +214,7 @@ class UsesOneNormTwice(EncoderLayer):
 
 @encoder_layer.misconception
 class UsesTheSecondNormTwice(EncoderLayer):
-    """norm_2 is used around both sub-layers and norm_1 around none. Each sub-layer has a norm of its own, with its
+    """norm_2 is used around both sub-layers and norm_1 around none. Each sub-layer has its own norm, with its
     own gain and bias.
     """
 
@@ -244,7 +226,7 @@ class UsesTheSecondNormTwice(EncoderLayer):
 
 @encoder_layer.misconception
 class SwapsTheNorms(EncoderLayer):
-    """The two norms have changed places: norm_1 belongs to the attention, norm_2 to the feed-forward network."""
+    """The two norms are swapped: norm_1 belongs to the attention, norm_2 to the feed-forward network."""
 
     def forward(self, x, mask=None):
         x = self.residual(x, lambda h: self.attend(h, mask), self.norm_2)
@@ -254,7 +236,7 @@ class SwapsTheNorms(EncoderLayer):
 
 @encoder_layer.misconception
 class TransformsFirst(EncoderLayer):
-    """The feed-forward network comes first in your layer and the attention second. First look, then think."""
+    """The feed-forward network comes first in your layer and the attention second. The attention comes first."""
 
     def forward(self, x, mask=None):
         x = self.residual(x, self.transform, self.norm_2)
@@ -264,7 +246,7 @@ class TransformsFirst(EncoderLayer):
 
 @encoder_layer.misconception
 class LeavesOutTheFeedForward(EncoderLayer):
-    """There is one sub-layer only: the feed-forward network with its norm and residual path is missing."""
+    """There is only one sub-layer: the feed-forward network with its norm and residual path is missing."""
 
     def forward(self, x, mask=None):
         x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
@@ -273,7 +255,7 @@ class LeavesOutTheFeedForward(EncoderLayer):
 
 @encoder_layer.misconception
 class LeavesOutTheAttention(EncoderLayer):
-    """There is one sub-layer only: the attention with its norm and residual path is missing."""
+    """There is only one sub-layer: the attention with its norm and residual path is missing."""
 
     def forward(self, x, mask=None):
         x = self.residual(x, self.transform, self.norm_2)
@@ -282,8 +264,8 @@ class LeavesOutTheAttention(EncoderLayer):
 
 @encoder_layer.misconception
 class FeedsTheInputToBoth(EncoderLayer):
-    """Both sub-layers read the layer's input. The feed-forward network reads what the attention sub-layer has made
-    of it.
+    """Both sub-layers read the layer's input. The feed-forward network should read the output of the attention
+    sub-layer.
     """
 
     def forward(self, x, mask=None):
@@ -295,7 +277,7 @@ class FeedsTheInputToBoth(EncoderLayer):
 
 @encoder_layer.misconception
 class ReturnsTheWeightsToo(EncoderLayer):
-    """Your layer gives a tuple. A layer gives one tensor of the shape of x, so that the next layer can take it."""
+    """Your layer returns a tuple. A layer returns one tensor of the shape of x, so that the next layer can take it."""
 
     def forward(self, x, mask=None):
         x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
@@ -305,7 +287,7 @@ class ReturnsTheWeightsToo(EncoderLayer):
 
 @encoder_layer.misconception
 class ForgetsTheSecondPath(EncoderLayer):
-    """The feed-forward network's result replaces x: around the second sub-layer there is no residual path."""
+    """The feed-forward network's output replaces x: the second sub-layer has no residual path."""
 
     def forward(self, x, mask=None):
         x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
@@ -315,7 +297,7 @@ class ForgetsTheSecondPath(EncoderLayer):
 
 @encoder_layer.misconception
 class ForgetsTheFirstPath(EncoderLayer):
-    """The attention's result replaces x: around the first sub-layer there is no residual path."""
+    """The attention's output replaces x: the first sub-layer has no residual path."""
 
     def forward(self, x, mask=None):
         x = without_path(self, x, lambda h: self.attend(h, mask), self.norm_1)
@@ -345,7 +327,7 @@ class ForgetsTheFirstNorm(EncoderLayer):
 
 @encoder_layer.misconception
 class DropsNothing(EncoderLayer):
-    """Dropout never falls on what the sub-layers give. It does, on both, before they are added to x."""
+    """Dropout is never applied to the sub-layers' outputs. Apply it to both, before they are added to x."""
 
     def attend(self, h, mask):
         output = fused_attention(self.attention, h, h, h, mask)
@@ -357,8 +339,8 @@ class DropsNothing(EncoderLayer):
 
 @encoder_layer.misconception
 class DropsNothingOfTheAttention(EncoderLayer):
-    """Dropout falls on the feed-forward network's result, but not on the attention's. Both updates are dropped
-    before they are added.
+    """Dropout is applied to the feed-forward network's output, but not to the attention's. Apply it to both, before
+    they are added.
     """
 
     def attend(self, h, mask):
@@ -368,8 +350,8 @@ class DropsNothingOfTheAttention(EncoderLayer):
 
 @encoder_layer.misconception
 class DropsNothingOfTheFeedForward(EncoderLayer):
-    """Dropout falls on the attention's result, but not on the feed-forward network's. Both updates are dropped
-    before they are added.
+    """Dropout is applied to the attention's output, but not to the feed-forward network's. Apply it to both, before
+    they are added.
     """
 
     def transform(self, h):
@@ -378,8 +360,8 @@ class DropsNothingOfTheFeedForward(EncoderLayer):
 
 @encoder_layer.misconception
 class DropsInEvaluationToo(EncoderLayer):
-    """Dropout is active in evaluation as well. The module self.dropout knows by itself whether the model is
-    training; F.dropout has to be told.
+    """Dropout is active in evaluation as well. The module self.dropout knows whether the model is training; F.dropout
+    has to be told.
     """
 
     def attend(self, h, mask):
@@ -392,7 +374,7 @@ class DropsInEvaluationToo(EncoderLayer):
 
 @encoder_layer.misconception
 class LooksTwice(EncoderLayer):
-    """The second sub-layer is the attention once more. The second one is the feed-forward network."""
+    """Your second sub-layer is the attention again. It should be the feed-forward network."""
 
     def forward(self, x, mask=None):
         x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
@@ -405,8 +387,8 @@ add_residual_mistakes(encoder_layer)
 
 @encoder_layer.misconception
 class AddsTheInputAgain(EncoderLayer):
-    """The second residual path starts at the layer's input. It starts at what the first sub-layer has made: the
-    update is added to that.
+    """The second residual path starts at the layer's input. It starts at the first sub-layer's output: the update is
+    added to that.
     """
 
     def forward(self, x, mask=None):
@@ -419,7 +401,7 @@ class AddsTheInputAgain(EncoderLayer):
 
 @encoder_layer.misconception
 class DropsTheSum(EncoderLayer):
-    """Dropout falls on the result of each residual step. It falls on the update, before that is added to x.
+    """Dropout is applied to the sum x + update. It belongs on the update, before it is added to x.
 
     So x itself loses features.
     """
@@ -486,7 +468,7 @@ class ForgetsBatchFirstAndMisplacesTheMask(EncoderLayer):
 @encoder_layer.misconception
 class MisplacesTheMask(EncoderLayer):
     """The fourth argument of nn.MultiheadAttention is key_padding_mask: (batch, key), True on what is hidden. A
-    mask of pairs goes in as attn_mask, with True and False exchanged.
+    mask of pairs goes in as attn_mask, with True and False swapped.
     """
 
     def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=True):
@@ -505,7 +487,7 @@ class MisplacesTheMask(EncoderLayer):
 
 @encoder_layer.misconception
 class GivesTorchTheMaskUninverted(EncoderLayer):
-    """nn.MultiheadAttention hides where its mask is True; ours allows there. Exchange True and False on the way in."""
+    """nn.MultiheadAttention hides where its mask is True; ours allows there. Invert the mask when you pass it."""
 
     def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=True):
         nn.Module.__init__(self)
@@ -571,7 +553,7 @@ class NormalisesTheResultToo(EncoderLayer):
 
 @encoder_layer.misconception
 class TakesTheWeights(EncoderLayer):
-    """You take the second thing that the attention gives, its weights. The layer needs the first, the output."""
+    """You take the second thing that the attention returns, its weights. The layer needs the first, the output."""
 
     def attend(self, h, mask):
         _, output = self.attention(h, h, h, mask)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+from itertools import islice
 
 import torch
 
@@ -56,6 +57,10 @@ def inputs_of(case):
     while inputs[-1] is None:
         inputs.pop()
     return inputs
+
+
+def without_masks(inputs):
+    return [value for value in inputs if value is not None and value.is_floating_point()]
 
 
 @functools.cache
@@ -127,7 +132,10 @@ def ways_to_load(built, kind, case, variant="full"):
 
 def built_with_numbers(subject, kind, case, variant="full", **changes):
     """The student's module, filled in the most natural way."""
-    built = subject.build(*building(case, **changes))
+    return with_numbers(subject.build(*building(case, **changes)), kind, case, variant)
+
+
+def with_numbers(built, kind, case, variant="full"):
     state = next(ways_to_load(built, kind, case, variant), None)
     if state is None:
         shapes = built.shapes()
@@ -152,6 +160,7 @@ def expect_shape(subject, kind, case):
     got = expect_floats(built(*inputs), tuple(case["x"].shape))
     # For the diagnosis: a mistake may spoil some positions and not others, or show only if the sub-layers speak.
     built.trace.append(Event("positions", tuple(got.flatten(0, 1))))
+    expect_floats(built(*without_masks(inputs)), tuple(case["x"].shape), "the result without masks")
     if state is not None:
         built.load(next(ways_to_load(built, kind, case, "silent")))
         built(*inputs)
@@ -190,8 +199,9 @@ def expect_right(subject, kind, case):
 
 
 def right_in_another_way(built, kind, case, want):
+    """Whether the numbers, put into the parameters in another than the most natural way, give what is wanted."""
     with built.unobserved():
-        for state in ways_to_load(built, kind, case):
+        for state in islice(ways_to_load(built, kind, case), 1, None):
             try:
                 built.load(state)
                 got = built(*inputs_of(case))
@@ -282,9 +292,16 @@ def reach_of_the_source(case, steps):
     return seen > 0
 
 
-def expect_parameters(subject, layer_kind, case):
+def expect_layers(subject, kind, layer_kind, case):
+    """num_layers layers, each with its own weights, and all of them take part."""
+    built = subject.build(*building(case))
+    expect_parameters(built, layer_kind, case)
+    expect_every_layer(with_numbers(built, kind, case), case)
+
+
+def expect_parameters(built, layer_kind, case):
     """As many numbers as num_layers separate layers have, and those of the norm at the end."""
-    got = sum(math.prod(shape) for shape in subject.build(*building(case)).shapes().values())
+    got = sum(math.prod(shape) for shape in built.shapes().values())
     one = sum(math.prod(s) for s in shapes_of(layer_kind, case["d_model"], case["num_heads"], case["d_ff"]).values())
     count, norm = case["num_layers"], 2 * case["d_model"]
     expect(
@@ -293,7 +310,8 @@ def expect_parameters(subject, layer_kind, case):
     )
     expect(
         got not in (one, one + norm),
-        f"There are {got} trainable numbers: all {count} layers share one set of weights.",
+        f"There are {got} trainable numbers, those of one layer. There should be {count} layers, each with its "
+        "own weights.",
     )
     expect(
         got != count * one or not case["norm_first"],
@@ -302,14 +320,13 @@ def expect_parameters(subject, layer_kind, case):
     )
     expect(
         got in (count * one, count * one + norm),
-        f"{count} layers with weights of their own have {count * one} trainable numbers, and the norm at the end "
+        f"{count} layers, each with its own weights, have {count * one} trainable numbers, and the norm at the end has "
         f"{norm} more. Yours has {got}. (Is each of them a reference.{layer_kind.__name__}?)",
     )
 
 
-def expect_every_layer(subject, kind, case):
+def expect_every_layer(built, case):
     """Each layer's parameters get a gradient."""
-    built = built_with_numbers(subject, kind, case)
     slopes = built.parameter_gradients(*inputs_of(case))
     idle = [name for name, slope in slopes.items() if slope.dim() > 1 and slope.abs().max() < 1e-12]
     built.trace.append(Event("idle", len(idle)))
@@ -323,7 +340,7 @@ def expect_every_layer(subject, kind, case):
 
 
 def without_path(layer, x, sublayer, norm):
-    """A wrong way: what the sub-layer gives replaces x."""
+    """A wrong way: the sub-layer's output replaces x."""
     return sublayer(norm(x)) if layer.norm_first else norm(sublayer(x))
 
 
@@ -372,7 +389,7 @@ def add_residual_mistakes(exercise):
 
 @residual_mistake
 class ForgetsThePath:
-    """There is no residual path: what a sub-layer gives replaces x. It has to be added to x."""
+    """There is no residual path: the sub-layer's output replaces x. It has to be added to x."""
 
     def residual(self, x, sublayer, norm):
         if self.norm_first:
@@ -382,7 +399,7 @@ class ForgetsThePath:
 
 @residual_mistake
 class ForgetsThePathInPreNorm:
-    """In pre-norm mode there is no residual path: what a sub-layer gives replaces x. It has to be added to x."""
+    """In pre-norm mode there is no residual path: the sub-layer's output replaces x. It has to be added to x."""
 
     def residual(self, x, sublayer, norm):
         if self.norm_first:
@@ -392,8 +409,8 @@ class ForgetsThePathInPreNorm:
 
 @residual_mistake
 class ForgetsThePathInPostNorm:
-    """In post-norm mode there is no residual path: the norm gets what the sub-layer gives alone. The norm is of the sum
-    of that and x.
+    """In post-norm mode there is no residual path: the norm is applied to the sub-layer's output alone. It belongs on
+    the sum of that output and x.
     """
 
     def residual(self, x, sublayer, norm):
@@ -417,7 +434,7 @@ class AddsToTheNormalised:
 
 @residual_mistake
 class DoublesTheUpdate:
-    """What you add to the sub-layer's result is that result itself: x was overwritten before the addition.
+    """You add the sub-layer's output to itself: x was overwritten before the addition.
 
     So the update is doubled and the input is lost.
     """
@@ -432,8 +449,8 @@ class DoublesTheUpdate:
 
 @residual_mistake
 class AlwaysPostNorm:
-    """Your layer is post-norm whatever norm_first says. With norm_first=True the norm stands before the sub-layer,
-    and nothing stands on the path of x.
+    """Your layer is post-norm whatever norm_first says. With norm_first=True the norm comes before the sub-layer, and
+    the path of x stays free.
     """
 
     def residual(self, x, sublayer, norm):
@@ -444,7 +461,7 @@ class AlwaysPostNorm:
 
 @residual_mistake
 class AlwaysPreNorm:
-    """Your layer is pre-norm whatever norm_first says. With norm_first=False the norm is of the sum: norm(x +
+    """Your layer is pre-norm whatever norm_first says. With norm_first=False the sum is normalised: norm(x +
     sublayer(x)).
     """
 
@@ -456,7 +473,7 @@ class AlwaysPreNorm:
 
 @residual_mistake
 class SwapsThePlacements:
-    """Pre-norm and post-norm have changed places: norm_first=True asks for the norm before the sub-layer."""
+    """Pre-norm and post-norm are swapped: norm_first=True asks for the norm before the sub-layer."""
 
     def residual(self, x, sublayer, norm):
         if self.norm_first:
@@ -466,7 +483,7 @@ class SwapsThePlacements:
 
 @residual_mistake
 class NormalisesTheUpdateAlone:
-    """In post-norm mode you normalise only what the sub-layer gives. The norm is of the sum: x is inside it too."""
+    """In post-norm mode you normalise only the sub-layer's output. Normalise the sum, with x in it."""
 
     def residual(self, x, sublayer, norm):
         if self.norm_first:
@@ -500,7 +517,7 @@ class NormalisesTheUpdateInBoth:
 
 @residual_mistake
 class NormalisesThePathAlone:
-    """In post-norm mode you normalise x and then add the update to it. Add first; the norm is of the sum."""
+    """In post-norm mode you normalise x and then add the update to it. Add first, then normalise the sum."""
 
     def residual(self, x, sublayer, norm):
         if self.norm_first:
@@ -564,8 +581,8 @@ class NormalisesNothingInPostNorm:
 
 @residual_mistake
 class HandsOverTheSum:
-    """In pre-norm mode you hand x + norm(x) to the sub-layer: the addition stands inside of the call. x is added to
-    what the sub-layer gives, outside.
+    """In pre-norm mode you hand x + norm(x) to the sub-layer: the addition is inside the call. Add x to the sub-layer's
+    output, outside the call.
     """
 
     def residual(self, x, sublayer, norm):
@@ -589,7 +606,7 @@ class CutsThePath:
 
 @residual_mistake
 class DropsThePath:
-    """Dropout falls on x on its residual path. It falls on the update alone: the path carries x untouched."""
+    """Dropout is applied to x on its residual path. It belongs on the update alone: the path carries x untouched."""
 
     def residual(self, x, sublayer, norm):
         if self.norm_first:

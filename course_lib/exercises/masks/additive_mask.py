@@ -41,7 +41,7 @@ def probe_scores(mask, scale):
     return scale * torch.where(mask, spread.flip(-1) - 0.5, spread.abs()).clamp(-1, 1)
 
 
-@additive_mask.property("it holds floating point numbers, as many as the mask has places, and no NaN", points=1)
+@additive_mask.property("it holds floating point numbers, in the shape of the mask, and no NaN", points=1)
 def additive_shape(subject, case):
     additive_answer(subject, case)
 
@@ -79,7 +79,7 @@ def hides_scores_up_to(scale, answer, mask):
 
 @additive_mask.misconception
 def adds_to_the_allowed(mask):
-    """You fill the allowed places with -inf and leave the hidden ones at 0. It is meant the other way round."""
+    """You take the allowed places for the hidden ones. It should be the other way round."""
     allowed = mask.bool()
     nothing = torch.zeros(mask.shape, device=mask.device)
     return nothing.masked_fill(allowed, -math.inf)
@@ -87,7 +87,7 @@ def adds_to_the_allowed(mask):
 
 @additive_mask.misconception
 def plus_infinity(mask):
-    """You put +inf on the hidden places. They have to be pulled down: the sign is wrong.
+    """You add +inf. The sign is wrong: a score that has to vanish is pulled down.
 
     So the hidden keys get all the attention."""
     allowed = mask.bool()
@@ -97,16 +97,16 @@ def plus_infinity(mask):
 
 @additive_mask.misconception
 def zero_times_infinity(mask):
-    """You multiply by -inf. On the allowed places that is 0 · (-inf), and that is NaN, not 0."""
+    """You multiply by -inf. Where the other factor is 0, the product is NaN, not 0."""
     allowed = mask.bool()
     return (~allowed).float() * -math.inf
 
 
 @additive_mask.misconception
 def one_on_the_allowed(mask):
-    """You leave a 1 on the allowed places. They need 0, so that their scores stay as they are.
+    """You put a 1 where a score is meant to stay as it is. That takes a 0.
 
-    The hidden places are right."""
+    Your hidden places are right."""
     allowed = mask.bool()
     nothing = torch.ones(mask.shape, device=mask.device)
     return nothing.masked_fill(~allowed, -math.inf)
@@ -131,7 +131,7 @@ def mask_as_numbers(mask):
 
 @additive_mask.misconception
 def only_minus_one(mask):
-    """You put -1 on the hidden places. That is not negative enough.
+    """Your negative number is -1. That is not negative enough.
 
     It makes a weight about three times smaller, not 0."""
     allowed = mask.bool()
@@ -141,7 +141,7 @@ def only_minus_one(mask):
 
 @additive_mask.misconception
 def only_minus_ten(mask):
-    """You put -10 on the hidden places. That is not negative enough.
+    """Your negative number is -10. That is not negative enough.
 
     A hidden key whose score is 10 higher than the others still wins."""
     allowed = mask.bool()
@@ -151,7 +151,7 @@ def only_minus_ten(mask):
 
 @additive_mask.misconception
 def only_minus_hundred(mask):
-    """You put -100 on the hidden places. That is not negative enough for large scores.
+    """Your negative number is -100. That is not negative enough for large scores.
 
     A hidden key whose score is 100 higher than the others still wins."""
     allowed = mask.bool()
@@ -161,8 +161,8 @@ def only_minus_hundred(mask):
 
 @additive_mask.misconception
 def only_minus_thousand(mask):
-    """You put -1000 on the hidden places. Scores may be as large as 1000 in size here, so a hidden one can lie 2000
-    above the others."""
+    """Your negative number is -1000. Scores go from -1000 to 1000 here, so a hidden one can be 2000 above the
+    others."""
     allowed = mask.bool()
     nothing = torch.zeros(mask.shape, device=mask.device)
     return nothing.masked_fill(~allowed, -1000.0)
@@ -170,8 +170,8 @@ def only_minus_thousand(mask):
 
 @additive_mask.misconception
 def tiny_instead_of_negative(mask):
-    """You put 0 or a number very close to it on the hidden places. What is wanted lies far below 0: large in size,
-    negative. (The most negative number of a dtype is its finfo.min, not finfo.tiny.)
+    """You put 0 or a number very close to it on the hidden places. It takes a large negative number. (The most negative
+    number of a dtype is its finfo.min, not finfo.tiny.)
 
     So nothing is hidden."""
     allowed = mask.bool()
@@ -181,8 +181,7 @@ def tiny_instead_of_negative(mask):
 
 @additive_mask.misconception
 def lowers_the_allowed(mask):
-    """You put a large negative number on the allowed places and leave the hidden ones at 0. It is meant the other way
-    round."""
+    """You put your large negative number on the allowed places. It belongs on the hidden ones."""
     allowed = mask.bool()
     nothing = torch.zeros(mask.shape, device=mask.device)
     return nothing.masked_fill(allowed, -1e9)
@@ -190,7 +189,7 @@ def lowers_the_allowed(mask):
 
 @additive_mask.misconception
 def holds_whole_numbers(mask):
-    """You return whole numbers. They are added to scores: floating point numbers are wanted, which can also be -inf."""
+    """You return integers. The mask is added to scores: return floating point numbers, which can also be -inf."""
     allowed = mask.bool()
     nothing = torch.zeros(mask.shape, device=mask.device, dtype=torch.int64)
     return nothing.masked_fill(~allowed, -(10**9))

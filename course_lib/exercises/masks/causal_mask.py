@@ -17,7 +17,7 @@ causal_mask = Exercise(
     minutes=5,
     difficulty=1,
     hints=[
-        "Row i is the question of position i. Write the four rows of the 4 × 4 mask on paper: what is allowed?",
+        "Row i belongs to query i. Write the four rows of the 4 × 4 mask on paper: what is allowed?",
         "The allowed places form a triangle, and the diagonal belongs to it. torch has a function for triangles.",
         "torch.tril keeps the lower triangle of a matrix. What matrix do you give it, and of which dtype?",
         "One line: torch.tril(torch.ones(n, n, dtype=torch.bool)).",
@@ -34,7 +34,7 @@ def causal_shape(subject, case):
     causal_answer(subject, case)
 
 
-@causal_mask.property("the first position sees itself alone, the last one sees all", points=1)
+@causal_mask.property("the first position sees only itself, the last one sees all", points=1)
 def causal_ends(subject, case):
     answer, want = causal_answer(subject, case), masks.causal_mask(case["n"])
     for row, name in ((0, "first"), (-1, "last")):
@@ -66,7 +66,7 @@ def shows_the_future(n):
 
 @causal_mask.misconception
 def hides_the_diagonal(n):
-    """You leave the diagonal out. A position may see itself.
+    """You leave out the diagonal. A position may see itself.
 
     So your first row can attend to nothing at all."""
     everything = torch.ones(n, n, dtype=torch.bool)
@@ -97,7 +97,7 @@ def allows_everything(n):
 
 @causal_mask.misconception
 def sees_only_itself(n):
-    """Each position sees itself alone: the past is hidden too."""
+    """Each position sees only itself: the past is hidden too."""
     return torch.eye(n, dtype=torch.bool)
 
 
@@ -110,14 +110,14 @@ def sees_only_the_last_step(n):
 
 @causal_mask.misconception
 def counts_the_keys_backwards(n):
-    """Your rows stand in reverse order: the first query sees all keys, the last one sees one. The first sees least."""
+    """Your rows are in reverse order: the first query sees all keys, the last one sees one. The first sees least."""
     everything = torch.ones(n, n, dtype=torch.bool)
     return torch.tril(everything, diagonal=0).flip(0)
 
 
 @causal_mask.misconception
 def is_additive(n):
-    """You return an additive mask (0 and -inf), meant to be added to the scores. Here a boolean one is wanted."""
+    """You return an additive mask (0 and -inf), to be added to the scores. Return a boolean one."""
     everything = torch.ones(n, n, dtype=torch.bool)
     return torch.zeros(n, n).masked_fill(~torch.tril(everything, diagonal=0), -math.inf)
 
@@ -131,14 +131,14 @@ def marks_the_future_one_step_on(n):
 
 @causal_mask.misconception
 def counts_the_queries_backwards(n):
-    """Your columns stand in reverse order: the first query sees the last key. It sees the first one, itself."""
+    """Your columns are in reverse order: the first query sees the last key. It sees the first one, itself."""
     everything = torch.ones(n, n, dtype=torch.bool)
     return torch.tril(everything, diagonal=0).flip(1)
 
 
 @causal_mask.misconception
 def has_an_axis_too_many(n):
-    """Your mask has more axes than (n, n). Whoever needs an axis for the batch or the heads adds it later.
+    """Your mask has more axes than (n, n). Further axes are added later, where they are needed.
 
     Its entries are right."""
     everything = torch.ones(n, n, dtype=torch.bool)

@@ -22,7 +22,7 @@ cross_mask = Exercise(
     difficulty=1,
     hints=[
         "Which sequence do the keys come from? Only its padding matters here.",
-        "The source is all there before the first target token is made. So is anything of it in the future?",
+        "The source is complete before the first target token is written. Is any of it in the future?",
         "padding_mask(key_lengths, key_len) is (batch, key). All queries share it: give it an axis for them.",
         "padding_mask(key_lengths, key_len)[:, None, :] and, if you like, .expand(-1, query_len, -1).",
     ],
@@ -71,8 +71,8 @@ def cross_exact(subject, case):
 
 @cross_mask.misconception
 def source_in_order_of_time(key_lengths, query_len, key_len):
-    """You apply a causal mask to the source. The source is known as a whole before the target begins: nothing of it
-    is in the future."""
+    """You apply a causal mask to the source. The whole source is known before the target begins: none of it is in the
+    future."""
     real = masks.padding_mask(key_lengths, key_len)
     real_keys = real[:, None, :]
     return real_keys.expand(-1, query_len, -1).tril()
@@ -80,7 +80,7 @@ def source_in_order_of_time(key_lengths, query_len, key_len):
 
 @cross_mask.misconception
 def queries_and_keys_swapped(key_lengths, query_len, key_len):
-    """Queries and keys have changed places: queries are rows, keys are columns."""
+    """Queries and keys are swapped: queries are rows, keys are columns."""
     real = masks.padding_mask(key_lengths, key_len)
     real_keys = real[:, :, None]
     return real_keys.expand(-1, -1, query_len)
@@ -138,8 +138,7 @@ def nothing_hidden_in_the_source(key_lengths, query_len, key_len):
 
 @cross_mask.misconception
 def one_source_pad_visible(key_lengths, query_len, key_len):
-    """You take a position that equals the length for a real one. Positions count from 0: a source of length 3 ends at
-    2.
+    """You count the position that equals the length as real. Positions count from 0: a source of length 3 ends at 2.
 
     So one padded key is visible wherever there is padding."""
     real = torch.arange(key_len, device=key_lengths.device) <= key_lengths[:, None]
@@ -169,7 +168,7 @@ def target_positions_hidden_too(key_lengths, query_len, key_len):
 
 @cross_mask.misconception
 def padding_on_the_left_of_the_source(key_lengths, query_len, key_len):
-    """You expect the padding in front. Here the real positions come first, and the padding stands behind them."""
+    """You expect the padding in front. Here the real positions come first, and the padding comes last."""
     real = torch.arange(key_len, device=key_lengths.device) >= key_len - key_lengths[:, None]
     real_keys = real[:, None, :]
     return real_keys.expand(-1, query_len, -1)
@@ -185,7 +184,7 @@ def one_length_for_all_sources(key_lengths, query_len, key_len):
 
 @cross_mask.misconception
 def is_additive(key_lengths, query_len, key_len):
-    """You return an additive mask (0 and -inf), meant to be added to the scores. Here a boolean one is wanted."""
+    """You return an additive mask (0 and -inf), to be added to the scores. Return a boolean one."""
     real = masks.padding_mask(key_lengths, key_len)
     real_keys = real[:, None, :]
     return torch.zeros(len(key_lengths), query_len, key_len).masked_fill(~real_keys, -math.inf)
@@ -193,12 +192,20 @@ def is_additive(key_lengths, query_len, key_len):
 
 @cross_mask.misconception
 def an_axis_for_the_heads(key_lengths, query_len, key_len):
-    """Your mask has more axes than (batch, query_len, key_len). Whoever needs an axis for the heads adds it later.
+    """Your mask has more axes than (batch, query_len, key_len). Further axes are added later, where they are needed.
 
     Its entries are right."""
     real = masks.padding_mask(key_lengths, key_len)
     real_keys = real[:, None, :]
     return real_keys.expand(-1, query_len, -1)[:, None]
+
+
+@cross_mask.misconception
+def true_on_the_source_padding_but_one(key_lengths, query_len, key_len):
+    """Your mask is True on the padding, but not on its first place. In this course True means allowed."""
+    real = torch.arange(key_len, device=key_lengths.device) > key_lengths[:, None]
+    real_keys = real[:, None, :]
+    return real_keys.expand(-1, query_len, -1)
 
 
 @cross_mask.alternative

@@ -91,20 +91,20 @@ def decoder_rows(subject, case):
 @decoder_mask.property("a real query sees all real tokens up to itself", points=1)
 def decoder_exact(subject, case):
     answer = decoder_answer(subject, case)
-    for sample, length in enumerate(case["lengths"].tolist()):  # rows of padded queries are nobody's business
+    for sample, length in enumerate(case["lengths"].tolist()):  # rows of padded queries are not checked
         expect_mask(answer[sample, :length], masks.causal_mask(case["n"])[:length], f"the mask of sentence {sample}")
 
 
 @decoder_mask.misconception
 def forgets_the_padding(lengths, n):
-    """You hide the future alone. The padding is visible: your mask does not depend on the lengths."""
+    """You leave the padding visible: your mask does not depend on the lengths."""
     past = masks.causal_mask(n).to(lengths.device)
     return past.expand(len(lengths), n, n)
 
 
 @decoder_mask.misconception
 def forgets_the_future(lengths, n):
-    """You hide the padding alone. Every position still sees its own future."""
+    """You leave the future visible: the causal mask is missing."""
     real = masks.padding_mask(lengths, n)
     real_keys = real[:, None, :]
     return real_keys.expand(-1, n, -1)
@@ -112,10 +112,10 @@ def forgets_the_future(lengths, n):
 
 @decoder_mask.misconception
 def hides_queries_too(lengths, n):
-    """You hide the rows of padded queries: the padding lies on the query axis in your mask. Hide keys only: what a
-    padded query computes is thrown away later.
+    """The lengths decide about the rows of your mask, the queries. Hide keys only: what a padded query computes is
+    thrown away later.
 
-    So such a row has no key left, and its softmax is NaN."""
+    So the row of a padded query has no key left, and its softmax is NaN."""
     real = masks.padding_mask(lengths, n)
     real_keys = real[:, None, :] & real[:, :, None]
     past = masks.causal_mask(n).to(lengths.device)
@@ -169,7 +169,7 @@ def inverts_the_triangle(lengths, n):
 
 @decoder_mask.misconception
 def cannot_see_itself(lengths, n):
-    """You leave the diagonal out. A position may see itself.
+    """You leave out the diagonal. A position may see itself.
 
     So the first query has no key at all."""
     real = masks.padding_mask(lengths, n)
@@ -190,8 +190,7 @@ def no_axis_for_the_queries(lengths, n):
 
 @decoder_mask.misconception
 def one_pad_is_visible(lengths, n):
-    """You take a position that equals the length for a real one. Positions count from 0: a sentence of length 3 ends at
-    2.
+    """You count the position that equals the length as real. Positions count from 0: a sentence of length 3 ends at 2.
 
     So one padded key is visible in each sentence that has padding."""
     real = torch.arange(n, device=lengths.device) <= lengths[:, None]
@@ -223,7 +222,7 @@ def looks_one_step_ahead(lengths, n):
 
 @decoder_mask.misconception
 def padding_on_the_left_of_the_target(lengths, n):
-    """You expect the padding in front. Here the real tokens come first, and the padding stands behind them."""
+    """You expect the padding in front. Here the real tokens come first, and the padding comes last."""
     real = torch.arange(n, device=lengths.device) >= n - lengths[:, None]
     real_keys = real[:, None, :]
     past = masks.causal_mask(n).to(lengths.device)
@@ -241,7 +240,7 @@ def one_length_for_the_batch(lengths, n):
 
 @decoder_mask.misconception
 def inverts_both(lengths, n):
-    """You invert both masks and keep the places where both are True then: padded keys in the future."""
+    """You invert both masks before you combine them: only padded keys in the future are left."""
     real = ~masks.padding_mask(lengths, n)
     real_keys = real[:, None, :]
     past = ~masks.causal_mask(n).to(lengths.device)
@@ -250,7 +249,7 @@ def inverts_both(lengths, n):
 
 @decoder_mask.misconception
 def adds_the_two(lengths, n):
-    """You add the two masks as numbers. Where both allow a key that is 2, and where one does it is 1; both have to
+    """You add the two masks as numbers. Where both allow a key you get 2, where one does you get 1. But both have to
     allow it."""
     real = masks.padding_mask(lengths, n)
     real_keys = real[:, None, :].int()
@@ -260,7 +259,7 @@ def adds_the_two(lengths, n):
 
 @decoder_mask.misconception
 def is_additive(lengths, n):
-    """You return an additive mask (0 and -inf), meant to be added to the scores. Here a boolean one is wanted."""
+    """You return an additive mask (0 and -inf), to be added to the scores. Return a boolean one."""
     real = masks.padding_mask(lengths, n)
     real_keys = real[:, None, :]
     past = masks.causal_mask(n).to(lengths.device)
@@ -269,7 +268,7 @@ def is_additive(lengths, n):
 
 @decoder_mask.misconception
 def an_axis_for_the_heads(lengths, n):
-    """Your mask has more axes than (batch, n, n). Whoever needs an axis for the heads adds it later.
+    """Your mask has more axes than (batch, n, n). Further axes are added later, where they are needed.
 
     Its entries are right."""
     real = masks.padding_mask(lengths, n)

@@ -77,7 +77,7 @@ masked_attention = Exercise(
 
 
 def attention_of(subject, case):
-    """Output and weights. There may be NaN in them, for queries without an allowed key come last."""
+    """Output and weights. They may contain NaN: queries without an allowed key are checked last."""
     got = expect_tuple(subject(*case.values()), ("output", "weights"))
     for tensor, want, what in zip(got, masks.masked_attention(**case), ("the output", "the matrix of weights")):
         expect_tensor(tensor, tuple(want.shape), what)
@@ -136,7 +136,7 @@ def ignores_the_mask(q, k, v, mask):
 def masks_after_the_softmax(q, k, v, mask):
     """You multiply by the mask after the softmax. Hide the scores before it.
 
-    So the rest no longer sums to 1."""
+    So the remaining weights no longer sum to 1."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -196,8 +196,8 @@ def inverts_the_mask_with_a_large_number(q, k, v, mask):
 
 @masked_attention.misconception
 def adds_the_truth_values(q, k, v, mask):
-    """You add the boolean mask to the scores: an allowed key gets 1 more, and a hidden one stays where it was. Only an
-    additive mask (0 and -inf) can be added."""
+    """You add the boolean mask to the scores: that raises allowed scores by 1 and leaves hidden ones as they are. Only
+    an additive mask (0 and -inf) can be added."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k) + mask
@@ -208,8 +208,8 @@ def adds_the_truth_values(q, k, v, mask):
 
 @masked_attention.misconception
 def fills_with_zero(q, k, v, mask):
-    """You set hidden scores to 0, or to a number close to it. But exp(0) = 1 is no small weight: a hidden score has to
-    be far below 0."""
+    """You set hidden scores to 0, or to a number close to it. But exp(0) = 1 is not a small weight: a hidden score has
+    to be far below 0."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -220,7 +220,7 @@ def fills_with_zero(q, k, v, mask):
 
 @masked_attention.misconception
 def fills_with_minus_ten(q, k, v, mask):
-    """You fill hidden scores with -10. That is not negative enough.
+    """You fill hidden scores with a number that is not negative enough, such as -10.
 
     Where the real scores are large, or very negative too, hidden keys come through."""
     d_k = q.shape[-1]
@@ -246,7 +246,7 @@ def fills_with_plus_infinity(q, k, v, mask):
 
 @masked_attention.misconception
 def masks_the_query_axis(q, k, v, mask):
-    """You transpose the mask. Its rows belong to the queries and its columns to the keys already."""
+    """You transpose the mask. Its rows already belong to the queries and its columns to the keys."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -278,7 +278,7 @@ def forgets_the_scale(q, k, v, mask):
 
 @masked_attention.misconception
 def divides_by_d_k(q, k, v, mask):
-    """You divide by d_k; its square root is wanted."""
+    """You divide by d_k instead of its square root."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / d_k
@@ -289,7 +289,7 @@ def divides_by_d_k(q, k, v, mask):
 
 @masked_attention.misconception
 def multiplies_by_the_root(q, k, v, mask):
-    """You multiply the scores by √d_k; they have to be divided by it."""
+    """You multiply the scores by √d_k. Divide them by it."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores * math.sqrt(d_k)
@@ -300,7 +300,7 @@ def multiplies_by_the_root(q, k, v, mask):
 
 @masked_attention.misconception
 def scales_by_the_number_of_keys(q, k, v, mask):
-    """You divide by the root of the number of keys. The scale is the root of d_k, the length of one query vector."""
+    """You divide by the root of the number of keys. The scale is the root of d_k, the width of one query vector."""
     d_k = k.shape[-2]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -311,7 +311,7 @@ def scales_by_the_number_of_keys(q, k, v, mask):
 
 @masked_attention.misconception
 def scales_by_d_v(q, k, v, mask):
-    """You divide by the root of d_v, the length of a value. The scale is the root of d_k, the length of a query."""
+    """You divide by the root of d_v, the width of a value. The scale is the root of d_k, the width of a query."""
     d_k = v.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -322,7 +322,7 @@ def scales_by_d_v(q, k, v, mask):
 
 @masked_attention.misconception
 def reverses_all_axes(q, k, v, mask):
-    """You use .T, which reverses all axes, batch and heads too. Only the last two of k have to change places."""
+    """You reverse all axes of k, as .T does, the batch included. Only the last two have to be swapped."""
     d_k = q.shape[-1]
     scores = q @ k.T
     scores = scores / math.sqrt(d_k)
@@ -338,6 +338,17 @@ def normalises_over_the_queries(q, k, v, mask):
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
     weights = scores.masked_fill(~mask, -1e9).softmax(dim=-2)
+    output = weights @ v
+    return output, weights
+
+
+@masked_attention.misconception
+def normalises_over_the_queries_then_multiplies(q, k, v, mask):
+    """Your softmax runs over the queries. Each query shares out its attention over the keys: the last axis."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.masked_fill(~mask, -1e9).softmax(dim=-2) * mask
     output = weights @ v
     return output, weights
 
@@ -379,7 +390,7 @@ def infinity_times_zero(q, k, v, mask):
 
 @masked_attention.misconception
 def averages_the_keys(q, k, v, mask):
-    """You make the output of keys. Keys only decide the weights; what is averaged are the values."""
+    """You average the keys. Keys only decide the weights; it is the values that are averaged."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -403,7 +414,7 @@ def applies_softmax_twice(q, k, v, mask):
 
 @masked_attention.misconception
 def returns_scores_as_weights(q, k, v, mask):
-    """You return the scores in place of the weights: what comes before the softmax, not after it."""
+    """You return the scores instead of the weights: what goes into the softmax, not what comes out."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -425,7 +436,7 @@ def returns_weights_first(q, k, v, mask):
 
 @masked_attention.misconception
 def returns_the_output_alone(q, k, v, mask):
-    """You return the output alone. The weights are wanted too: the pair (output, weights)."""
+    """You return only the output. Return the pair (output, weights)."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -576,7 +587,8 @@ def applies_softmax_to_the_weights(q, k, v, mask):
 
 @masked_attention.misconception
 def fills_with_minus_hundred(q, k, v, mask):
-    """You fill hidden scores with -100. That is not negative enough: allowed scores may lie below it."""
+    """You fill hidden scores with a number that is not negative enough, such as -100: allowed scores may lie below
+    it."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -598,7 +610,7 @@ def fills_with_minus_thousand(q, k, v, mask):
 
 @masked_attention.misconception
 def scales_by_the_number_of_queries(q, k, v, mask):
-    """You divide by the root of the number of queries. The scale is the root of d_k, the length of one query vector."""
+    """You divide by the root of the number of queries. The scale is the root of d_k, the width of one query vector."""
     d_k = q.shape[-2]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -609,7 +621,8 @@ def scales_by_the_number_of_queries(q, k, v, mask):
 
 @masked_attention.misconception
 def scales_by_axis_1(q, k, v, mask):
-    """You take the length of axis 1 for d_k. That fits one matrix; with a batch in front, d_k is the last axis."""
+    """You take the size of axis 1 for d_k. That works for a single matrix; with a batch in front, d_k is the last
+    axis."""
     d_k = q.shape[1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -631,7 +644,7 @@ def scales_by_the_first_axis(q, k, v, mask):
 
 @masked_attention.misconception
 def divides_by_eight(q, k, v, mask):
-    """You divide by 8. That is √64, right for vectors of 64 features only: take the length of these vectors."""
+    """You divide by 8. That is √64, right only for vectors of 64 features: use the width of these vectors."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / 8
@@ -701,7 +714,7 @@ def normalises_over_axis_1(q, k, v, mask):
 
 @masked_attention.misconception
 def uses_a_sigmoid(q, k, v, mask):
-    """You use a sigmoid: each weight is decided alone. Keys compete: softmax.
+    """You use a sigmoid, which decides each weight on its own. The keys have to compete: use softmax.
 
     So the rows do not sum to 1."""
     d_k = q.shape[-1]
@@ -714,7 +727,7 @@ def uses_a_sigmoid(q, k, v, mask):
 
 @masked_attention.misconception
 def returns_logarithms(q, k, v, mask):
-    """You use log_softmax, which gives the logarithms of the weights. The weights themselves are wanted."""
+    """You use log_softmax, which gives the logarithms of the weights. Return the weights themselves."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -725,7 +738,7 @@ def returns_logarithms(q, k, v, mask):
 
 @masked_attention.misconception
 def has_no_softmax(q, k, v, mask):
-    """You apply no softmax: the output is made with the scores themselves."""
+    """You leave out the softmax: the values are multiplied by the scores themselves."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -758,7 +771,7 @@ def reshapes_the_keys(q, k, v, mask):
 
 @masked_attention.misconception
 def sums_with_the_scores(q, k, v, mask):
-    """You make the output with the scores. It is the weights by which the values are averaged."""
+    """You multiply the values by the scores. They have to be averaged with the weights."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -808,7 +821,7 @@ def writes_into_the_weights(q, k, v, mask):
 
 @masked_attention.misconception
 def returns_no_weights(q, k, v, mask):
-    """You return None in place of the weights. They are wanted as the second result."""
+    """You return None instead of the weights. They should be the second result."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -819,13 +832,25 @@ def returns_no_weights(q, k, v, mask):
 
 @masked_attention.misconception
 def returns_transposed_weights(q, k, v, mask):
-    """You return the weights with a row for each key. A row belongs to a query, a column to a key."""
+    """Your weights have one row per key. A row belongs to a query, a column to a key."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
     weights = masks.masked_softmax(scores, mask)
     output = weights @ v
     return output, weights.transpose(-2, -1)
+
+
+@masked_attention.misconception
+def returns_the_weights_of_another_softmax(q, k, v, mask):
+    """You use the mask for the output, but the weights that you return come from a softmax without it. Return the
+    weights that have made the output."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = masks.masked_softmax(scores, mask)
+    output = weights @ v
+    return output, scores.softmax(dim=-1)
 
 
 @masked_attention.alternative

@@ -33,9 +33,13 @@ masked_softmax = Exercise(
         },
         {
             "scores": torch.tensor(
-                [[-300, 600, -301], [3, 2, 1], [990, 991, -999], [-500, -501, -499], [-999, 5, -1000]]
+                [[-300, 600, -301], [3, 2, 1], [990, 991, -999], [-500, -501, -499], [-999, 5, -1000], [0, 40, -1]]
             ).double(),
-            "mask": torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 0], [1, 1, 1], [1, 0, 1]]).bool(),
+            "mask": torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 0], [1, 1, 1], [1, 0, 1], [1, 0, 1]]).bool(),
+        },
+        {
+            "scores": torch.tensor([[-300, -299], [-301, 5], [-302, -298]]).double(),  # a column of low ones, too
+            "mask": torch.tensor([[1, 1], [1, 0], [0, 1]]).bool(),
         },
         {
             "scores": normal(2, 3, 4, seed=32, scale=2),
@@ -62,7 +66,7 @@ masked_softmax = Exercise(
 
 
 def softmax_answer(subject, case):
-    """The weights. There may be NaN in them, for rows without an allowed key come last."""
+    """The weights. They may contain NaN: rows without an allowed key are checked last."""
     scores, mask = case.values()
     weights = expect_tensor(subject(scores, mask), tuple(scores.shape), "the result")
     expect_floats(weights.nan_to_num() if weights.is_floating_point() else weights)
@@ -94,7 +98,7 @@ def softmax_empty(subject, case):
     expect_close(softmax_answer(subject, case), masks.masked_softmax(**case))
 
 
-@masked_softmax.property("gradients are right, and finite although a row is empty", points=1)
+@masked_softmax.property("gradients are right, and finite even if a row is empty", points=1)
 def softmax_gradient(subject, case):
     softmax_empty(subject, case)  # where the weights are wrong, nothing is to be learned from the gradient
     scores, mask = case.values()
@@ -192,7 +196,7 @@ def multiplies_after_the_softmax(scores, mask):
     """You set weights to 0 after the softmax. The hidden keys have already taken their share by then; they have to be
     gone before it.
 
-    So the rest no longer sums to 1."""
+    So the remaining weights no longer sum to 1."""
     allowed = allowed_places(mask, scores)
     weights = scores.softmax(dim=-1)
     return weights.masked_fill(~allowed, 0.0)
@@ -221,7 +225,7 @@ def inverts_everything(scores, mask):
 
 @masked_softmax.misconception
 def hidden_score_is_zero(scores, mask):
-    """You set hidden scores to 0, or to a number close to it. But exp(0) = 1 is no small weight: a hidden score has to
+    """You hide a score by setting it to 0, or to a number close to it. But exp(0) = 1 is not a small weight: it has to
     be far below 0."""
     allowed = allowed_places(mask, scores)
     visible = scores.masked_fill(~allowed, 0.0)
@@ -232,7 +236,7 @@ def hidden_score_is_zero(scores, mask):
 
 @masked_softmax.misconception
 def hidden_score_is_minus_ten(scores, mask):
-    """You fill hidden scores with -10. That is not negative enough.
+    """You hide a score by filling in a number that is not negative enough, such as -10.
 
     exp(-10) is 0.00005, and where the allowed scores are very negative too, hidden keys win."""
     allowed = allowed_places(mask, scores)
@@ -244,7 +248,7 @@ def hidden_score_is_minus_ten(scores, mask):
 
 @masked_softmax.misconception
 def ignores_the_hidden(scores, mask):
-    """You use the mask for the empty rows alone. In the other rows, hidden keys keep their weights."""
+    """You use the mask only for the empty rows. In the other rows, hidden keys keep their weights."""
     allowed = allowed_places(mask, scores)
     visible = scores
     weights = visible.softmax(dim=-1)
@@ -367,8 +371,8 @@ def ignores_the_mask(scores, mask):
 
 @masked_softmax.misconception
 def hidden_score_is_zero_in_empty_rows_too(scores, mask):
-    """You set hidden scores to 0, or to a number close to it, also in a row in which everything is hidden. But exp(0) =
-    1 is no small weight: a hidden score has to be far below 0."""
+    """You set hidden scores to 0, or to a number close to it, even in a row in which everything is hidden. But exp(0) =
+    1 is not a small weight: a hidden score has to be far below 0."""
     allowed = allowed_places(mask, scores)
     visible = scores.masked_fill(~allowed, 0.0)
     weights = visible.softmax(dim=-1)
@@ -377,8 +381,8 @@ def hidden_score_is_zero_in_empty_rows_too(scores, mask):
 
 @masked_softmax.misconception
 def adds_the_truth_values(scores, mask):
-    """You add the mask to the scores: an allowed key gets 1 more, and a hidden one stays where it was. Only an additive
-    mask (0 and -inf) can be added."""
+    """You add the mask to the scores: that raises allowed scores by 1 and leaves hidden ones as they are. Only an
+    additive mask (0 and -inf) can be added."""
     allowed = allowed_places(mask, scores)
     visible = scores + allowed
     weights = visible.softmax(dim=-1)
@@ -387,7 +391,7 @@ def adds_the_truth_values(scores, mask):
 
 @masked_softmax.misconception
 def hidden_score_is_huge(scores, mask):
-    """You fill hidden scores with a huge positive number. A hidden score has to be far below 0: the sign is wrong.
+    """You hide a score by filling in a huge positive number. It has to be far below 0: the sign is wrong.
 
     So the hidden keys get all the attention."""
     allowed = allowed_places(mask, scores)
@@ -398,7 +402,8 @@ def hidden_score_is_huge(scores, mask):
 
 @masked_softmax.misconception
 def hidden_score_is_minus_hundred(scores, mask):
-    """You fill hidden scores with -100. That is not negative enough: allowed scores may lie below it."""
+    """You hide a score by filling in a number that is not negative enough, such as -100: the others may lie below
+    it."""
     allowed = allowed_places(mask, scores)
     visible = scores.masked_fill(~allowed, -100.0)
     weights = visible.softmax(dim=-1)
@@ -408,7 +413,7 @@ def hidden_score_is_minus_hundred(scores, mask):
 
 @masked_softmax.misconception
 def hidden_score_is_minus_thousand(scores, mask):
-    """You fill hidden scores with -1000. That is not negative enough: allowed scores may be as low themselves."""
+    """You hide a score by filling in -1000. That is not negative enough: the others may be as low themselves."""
     allowed = allowed_places(mask, scores)
     visible = scores.masked_fill(~allowed, -1000.0)
     weights = visible.softmax(dim=-1)
@@ -454,7 +459,7 @@ def exponential_overflows_to_zero(scores, mask):
 
 @masked_softmax.misconception
 def returns_logarithms(scores, mask):
-    """You return the logarithms of the weights. The weights themselves are wanted."""
+    """You return the logarithms of the weights. Return the weights themselves."""
     allowed = allowed_places(mask, scores)
     visible = scores.masked_fill(~allowed, -math.inf)
     weights = visible.log_softmax(dim=-1)
@@ -472,6 +477,67 @@ def applies_softmax_to_the_weights(scores, mask):
     weights = visible.softmax(dim=-1).softmax(dim=-1)
     empty = ~allowed.any(dim=-1, keepdim=True)
     return weights.masked_fill(empty, 0.0) if empty.any() else weights
+
+
+@masked_softmax.misconception
+def minus_hundred_then_multiplied(scores, mask):
+    """You hide a score by filling in a number that is not negative enough, such as -100: the others may lie below it.
+
+    Such a row loses its weights to the hidden keys, even if you set these to 0 afterwards."""
+    allowed = allowed_places(mask, scores)
+    visible = scores.masked_fill(~allowed, -100.0)
+    weights = visible.softmax(dim=-1)
+    return weights * allowed
+
+
+@masked_softmax.misconception
+def over_the_queries_then_multiplied(scores, mask):
+    """Your softmax runs over the queries. Each query shares out its attention over the keys: the last axis."""
+    allowed = allowed_places(mask, scores)
+    visible = scores.masked_fill(~allowed, -1e9)
+    weights = visible.softmax(dim=-2)
+    return weights * allowed
+
+
+@masked_softmax.misconception
+def over_the_first_axis_then_multiplied(scores, mask):
+    """Your softmax runs over the first axis. Each query shares out its attention over the keys: the last axis."""
+    allowed = allowed_places(mask, scores)
+    visible = scores.masked_fill(~allowed, -1e9)
+    weights = visible.softmax(dim=0)
+    return weights * allowed
+
+
+@masked_softmax.misconception
+def hides_the_allowed_and_gets_nan(scores, mask):
+    """You fill the scores with -inf where the mask is True, so the allowed keys are hidden. True means: attention is
+    allowed here.
+
+    A row with nothing but allowed keys becomes NaN."""
+    allowed = allowed_places(mask, scores)
+    visible = scores.masked_fill(allowed, -math.inf)
+    weights = visible.softmax(dim=-1)
+    return weights
+
+
+@masked_softmax.misconception
+def hides_the_allowed_with_a_large_number(scores, mask):
+    """You fill the scores with a large negative number where the mask is True, so the allowed keys are hidden. True
+    means: attention is allowed here."""
+    allowed = allowed_places(mask, scores)
+    visible = scores.masked_fill(allowed, -1e9)
+    weights = visible.softmax(dim=-1)
+    return weights
+
+
+@masked_softmax.misconception
+def lowers_the_allowed(scores, mask):
+    """You add a large negative number where the mask is True, so the allowed keys are hidden. True means: attention is
+    allowed here."""
+    allowed = allowed_places(mask, scores)
+    visible = scores + allowed * -1e9
+    weights = visible.softmax(dim=-1)
+    return weights
 
 
 @masked_softmax.alternative

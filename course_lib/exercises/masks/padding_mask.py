@@ -41,12 +41,12 @@ def padding_shape(subject, case):
     padding_answer(subject, case)
 
 
-@padding_mask.property("each row has as many True as the sentence has tokens", points=1)
+@padding_mask.property("each row has as many True values as the sentence has tokens", points=1)
 def padding_counts(subject, case):
     answer, lengths = padding_answer(subject, case), case["lengths"].tolist()
     counts = answer.sum(dim=-1).tolist()
     if counts != lengths:
-        message = f"The lengths are {lengths}, but the numbers of True in your rows are {counts}."
+        message = f"The lengths are {lengths}, but the numbers of True values in your rows are {counts}."
         refuse(message, answer, masks.padding_mask(**case))
 
 
@@ -83,7 +83,7 @@ def marks_the_padding_but_one(lengths, max_len):
 
 @padding_mask.misconception
 def lets_one_pad_through(lengths, max_len):
-    """You take a place that equals the length for a real one. Positions count from 0: a sentence of length 3 ends at 2.
+    """You count the place that equals the length as real. Positions count from 0: a sentence of length 3 ends at 2.
 
     So one padded place is visible in each row that has padding."""
     require_lengths(lengths, max_len)
@@ -104,7 +104,7 @@ def hides_the_last_token(lengths, max_len):
 
 @padding_mask.misconception
 def positions_down_the_rows(lengths, max_len):
-    """Sentences and positions have changed places: each sentence is a row, and its positions run along the row."""
+    """Sentences and positions are swapped: each sentence is a row, and its positions run along the row."""
     require_lengths(lengths, max_len)
     positions = torch.arange(max_len, device=lengths.device)
     return positions[:, None] < lengths
@@ -121,8 +121,7 @@ def forgets_the_batch_axis(lengths, max_len):
 
 @padding_mask.misconception
 def axis_on_the_wrong_side(lengths, max_len):
-    """The new axis is in the wrong place. Lengths have to stand in a column, one row for each sentence, and positions
-    in a row."""
+    """The new axis is in the wrong place. Lengths have to form a column, one row per sentence, and positions a row."""
     require_lengths(lengths, max_len)
     positions = torch.arange(max_len, device=lengths.device)
     return positions < lengths[None, :]
@@ -130,8 +129,7 @@ def axis_on_the_wrong_side(lengths, max_len):
 
 @padding_mask.misconception
 def as_long_as_the_longest(lengths, max_len):
-    """Your mask is as wide as the longest sentence of this batch. The width that is asked for is max_len, which can
-    be larger."""
+    """Your mask is as wide as the longest sentence of this batch. It should be max_len wide, which can be more."""
     require_lengths(lengths, max_len)
     positions = torch.arange(int(lengths.max()), device=lengths.device)
     return positions < lengths[:, None]
@@ -139,7 +137,7 @@ def as_long_as_the_longest(lengths, max_len):
 
 @padding_mask.misconception
 def padding_on_the_left(lengths, max_len):
-    """You expect the padding in front. Here the real tokens come first, and the padding stands behind them."""
+    """You expect the padding in front. Here the real tokens come first, and the padding comes last."""
     require_lengths(lengths, max_len)
     positions = torch.arange(max_len, device=lengths.device)
     return positions >= max_len - lengths[:, None]
@@ -173,7 +171,7 @@ def slices_from_minus_zero(lengths, max_len):
     """You cut off the padding with a slice that starts at minus the number of padded places. Where there is no padding
     it starts at -0, and that is 0, the beginning.
 
-    So a sentence without padding comes out wholly hidden."""
+    So a sentence without padding is hidden completely."""
     mask = torch.ones(len(lengths), max_len, dtype=torch.bool)
     for row, length in enumerate(lengths.tolist()):
         mask[row, -(max_len - length) :] = False
@@ -182,8 +180,8 @@ def slices_from_minus_zero(lengths, max_len):
 
 @padding_mask.misconception
 def a_square_for_each_sentence(lengths, max_len):
-    """You return a mask for pairs of positions, with an axis for the queries. Here one truth value for each token is
-    wanted: shape (batch, max_len)."""
+    """You return a mask for pairs of positions, with an axis for the queries. Return one truth value per token: shape
+    (batch, max_len)."""
     require_lengths(lengths, max_len)
     positions = torch.arange(max_len, device=lengths.device)
     return (positions < lengths[:, None])[:, None, :].expand(-1, max_len, -1)
@@ -191,7 +189,7 @@ def a_square_for_each_sentence(lengths, max_len):
 
 @padding_mask.misconception
 def has_an_axis_too_many(lengths, max_len):
-    """Your mask has more axes than (batch, max_len). Whoever needs an axis for the queries or the heads adds it later.
+    """Your mask has more axes than (batch, max_len). Further axes are added later, where they are needed.
 
     Its entries are right."""
     require_lengths(lengths, max_len)
@@ -201,7 +199,7 @@ def has_an_axis_too_many(lengths, max_len):
 
 @padding_mask.misconception
 def is_additive(lengths, max_len):
-    """You return an additive mask (0 and -inf), meant to be added to the scores. Here a boolean one is wanted."""
+    """You return an additive mask (0 and -inf), to be added to the scores. Return a boolean one."""
     require_lengths(lengths, max_len)
     positions = torch.arange(max_len, device=lengths.device)
     return torch.zeros(len(lengths), max_len).masked_fill(positions >= lengths[:, None], -math.inf)
@@ -216,10 +214,19 @@ def nothing_is_real(lengths, max_len):
 
 @padding_mask.misconception
 def marks_the_place_after_the_end(lengths, max_len):
-    """You mark one place in each row, the first one behind the sentence. The real tokens are all those before it."""
+    """You mark one place in each row, the first one after the sentence. The real tokens are all those before it."""
     require_lengths(lengths, max_len)
     positions = torch.arange(max_len, device=lengths.device)
     return positions == lengths[:, None]
+
+
+@padding_mask.misconception
+def padding_on_the_left_but_one(lengths, max_len):
+    """You expect the padding in front, and take its last place for a real one. Here the real tokens come first, and the
+    padding comes last."""
+    require_lengths(lengths, max_len)
+    positions = torch.arange(max_len, device=lengths.device)
+    return positions >= max_len - lengths[:, None] - 1
 
 
 @padding_mask.alternative

@@ -24,7 +24,7 @@ def mask_from(subject, args, shape):
         subject.note("too many axes", True)
         raise Failure(
             f"The mask should have shape {shape}, but it has shape {tuple(got.shape)}: more axes than asked for. "
-            "Whoever needs one more (for the queries, for the heads) adds it later."
+            "Further axes are added later, where they are needed."
         )
     return answer
 
@@ -40,7 +40,7 @@ def keys_in(row):
     return f"the keys {keys}" if len(keys) > 1 else f"key {keys[0]} alone" if keys else "no key at all"
 
 
-# --- weights of attention, of which the rows without an allowed key are looked at last ---------------------------
+# --- weights of attention; rows without an allowed key are checked last --------------------------------------------
 
 
 def expect_shares(weights, mask, want):
@@ -50,7 +50,7 @@ def expect_shares(weights, mask, want):
     broken = weights.isnan() & has_keys
     if broken.any():
         raise Failure(
-            f"There is NaN in a row in which some keys are allowed, first at index {list(first_place(broken))}. "
+            f"A row in which some keys are allowed contains NaN, first at index {list(first_place(broken))}. "
             "NaN comes from inf/inf, 0/0 or inf - inf, and exp of a large number is inf."
         )
     kept = weights.masked_fill(~allowed, 0.0)

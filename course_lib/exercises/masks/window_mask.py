@@ -46,7 +46,7 @@ def window_first(subject, case):
         refuse(f"Query 0 sees {keys_in(answer[0])}. It should see {keys_in(want[0])}.", answer, want)
 
 
-@window_mask.property("nobody looks further than the radius", points=1)
+@window_mask.property("no query sees further than the radius", points=1)
 def window_far(subject, case):
     answer, want = window_answer(subject, case), masks.window_mask(**case)
     far = answer & ~want
@@ -63,9 +63,9 @@ def window_exact(subject, case):
 
 @window_mask.misconception
 def stops_one_short(n, radius):
-    """You leave out the keys exactly `radius` steps away. They belong to the window.
+    """Your window stops one step short: keys exactly `radius` steps away belong to it.
 
-    So it is one step too small on each side."""
+    So it is too small on each side."""
     positions = torch.arange(n)
     steps = positions[:, None] - positions
     distance = steps.abs()
@@ -114,8 +114,8 @@ def future_without_limit(n, radius):
 
 @window_mask.misconception
 def window_of_the_past(n, radius):
-    """Your window reaches back only. It is meant to reach `radius` steps to both sides; hiding the future is another
-    mask's work."""
+    """Your window reaches back only. It should reach `radius` steps to both sides; hiding the future is another mask's
+    job."""
     positions = torch.arange(n)
     steps = positions[:, None] - positions
     distance = steps.abs()
@@ -124,7 +124,7 @@ def window_of_the_past(n, radius):
 
 @window_mask.misconception
 def window_of_the_future(n, radius):
-    """Your window reaches ahead only. It is meant to reach `radius` steps to both sides."""
+    """Your window reaches ahead only. It should reach `radius` steps to both sides."""
     positions = torch.arange(n)
     steps = positions[:, None] - positions
     distance = steps.abs()
@@ -161,7 +161,7 @@ def not_itself(n, radius):
 
 @window_mask.misconception
 def goes_round_the_corner(n, radius):
-    """You let the window go round the ends: the first position sees the last one. A sequence is not a ring."""
+    """You let the window wrap around the ends: the first position sees the last one. A sequence is not a ring."""
     positions = torch.arange(n)
     steps = positions[:, None] - positions
     distance = torch.minimum(steps % n, -steps % n)
@@ -204,13 +204,13 @@ def forgets_the_radius(n, radius):
 
 @window_mask.misconception
 def sees_only_itself(n, radius):
-    """You allow each position itself alone. The `radius` positions on both sides belong to its window too."""
+    """You allow each position only itself. The `radius` positions on both sides belong to its window too."""
     return torch.eye(n, dtype=torch.bool)
 
 
 @window_mask.misconception
 def radius_counted_twice(n, radius):
-    """You double the radius. It is the reach to each side already."""
+    """You double the radius. It already is the reach to each side."""
     positions = torch.arange(n)
     steps = positions[:, None] - positions
     distance = steps.abs()
@@ -225,8 +225,7 @@ def everything_within(n, radius):
 
 @window_mask.misconception
 def one_side_falls_short(n, radius):
-    """Your window ends one key too early behind the position. A slice leaves its end out; both sides reach equally
-    far."""
+    """Your window ends one key too early on the right. A slice leaves out its end; both sides reach equally far."""
     mask = torch.zeros(n, n, dtype=torch.bool)
     for i in range(n):
         mask[i, max(0, i - radius) : i + radius] = True
@@ -235,7 +234,7 @@ def one_side_falls_short(n, radius):
 
 @window_mask.misconception
 def has_an_axis_too_many(n, radius):
-    """Your mask has more axes than (n, n). Whoever needs an axis for the batch or the heads adds it later.
+    """Your mask has more axes than (n, n). Further axes are added later, where they are needed.
 
     Its entries are right."""
     positions = torch.arange(n)

@@ -343,7 +343,7 @@ def returns_output_alone(q, k, v):
 
 @grouped_query_attention.misconception
 def weights_come_first(q, k, v):
-    """The two results stand in the wrong order: the output comes first, the weights second."""
+    """The two results are in the wrong order: the output comes first, the weights second."""
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")

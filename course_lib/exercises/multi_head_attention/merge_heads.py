@@ -21,8 +21,8 @@ merge_heads = Exercise(
     minutes=5,
     difficulty=1,
     hints=[
-        "Do the two steps of split_heads backwards, and the last one first.",
-        "The head axis has to stand beside the d_k axis: (batch, time, head, d_k). Then the two become one.",
+        "Undo the two steps of split_heads, the last one first.",
+        "The head axis has to come right before the d_k axis: (batch, time, head, d_k). Then the two become one.",
         "After a transpose, view refuses: the numbers do not lie in that order in memory. reshape copies if it must.",
         "x.transpose(1, 2).reshape(batch, time, num_heads * d_k).",
     ],
@@ -64,8 +64,8 @@ def merge_gradient(subject, case):
 
 @merge_heads.misconception
 def merges_by_reshape_alone(x):
-    """You merge the heads with a reshape alone. The head axis has to stand beside the d_k axis before the two become
-    one.
+    """You merge the heads with a reshape alone. The head axis has to come right before the d_k axis; then the two
+    become one.
 
     So each token of the result holds pieces of several tokens.
     """
@@ -75,21 +75,21 @@ def merges_by_reshape_alone(x):
 
 @merge_heads.misconception
 def averages_the_heads(x):
-    """You average the heads. Their results stand side by side: head · d_k features."""
+    """You average the heads. Their results belong side by side: head · d_k features."""
     batch, num_heads, time, d_k = x.shape
     return x.mean(dim=1)
 
 
 @merge_heads.misconception
 def adds_the_heads_up(x):
-    """You add the heads up. Their results stand side by side: head · d_k features."""
+    """You add the heads up. Their results belong side by side: head · d_k features."""
     batch, num_heads, time, d_k = x.shape
     return x.sum(dim=1)
 
 
 @merge_heads.misconception
 def exchanges_time_and_features(x):
-    """You exchange the last two axes. It is head and time that have to change places."""
+    """You swap the last two axes. Head and time have to be swapped."""
     batch, num_heads, time, d_k = x.shape
     x = x.transpose(2, 3)
     return x.reshape(batch, time, num_heads * d_k)
@@ -113,21 +113,21 @@ def leaves_four_axes(x):
 
 @merge_heads.misconception
 def puts_the_heads_one_after_another_in_time(x):
-    """Your heads stand one after another along time. They stand side by side along the features."""
+    """You put the heads one after another along time. They belong side by side along the features."""
     batch, num_heads, time, d_k = x.shape
     return x.reshape(batch, num_heads * time, d_k)
 
 
 @merge_heads.misconception
 def keeps_the_first_head_alone(x):
-    """Only the first head's result is left. All heads' results stand side by side."""
+    """Only the first head's result is left. All heads' results belong side by side."""
     batch, num_heads, time, d_k = x.shape
     return x[:, 0]
 
 
 @merge_heads.misconception
 def merges_the_heads_backwards(x):
-    """Your heads stand in reverse order: head 0 owns the first block of features."""
+    """Your heads are in reverse order: head 0 owns the first block of features."""
     batch, num_heads, time, d_k = x.shape
     x = x.flip(1).transpose(1, 2)
     return x.reshape(batch, time, num_heads * d_k)
@@ -136,7 +136,7 @@ def merges_the_heads_backwards(x):
 @merge_heads.misconception
 def views_what_is_not_contiguous(x):
     """You use `view` on what was transposed. `view` never copies; `reshape` copies where it must, and `contiguous()`
-    does it by name.
+    asks for the copy.
 
     After a transpose the numbers no longer lie in memory in the order of the axes, so `view` refuses.
     """
@@ -155,7 +155,7 @@ def takes_the_first_axis_for_the_heads(x):
 
 @merge_heads.misconception
 def exchanges_head_and_features(x):
-    """You exchange the head axis and the d_k axis. It is head and time that have to change places.
+    """You swap the head axis and the d_k axis. Head and time have to be swapped.
 
     So the reshape mixes time steps and heads.
     """

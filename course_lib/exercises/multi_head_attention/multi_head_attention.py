@@ -215,7 +215,7 @@ def slope(case, position):
     return torch.autograd.grad(output.sum(), inputs[position])[0]
 
 
-@multi_head_attention.property("dropout falls on the weights, and in training alone", points=1)
+@multi_head_attention.property("dropout is applied to the weights, in training only", points=1)
 def module_dropout(subject, case):
     built = built_with_weights(subject, case)
     answer_of(built, case)
@@ -298,7 +298,7 @@ def glue_by_reshape(x):
 
 @multi_head_attention.misconception
 class SplitsByReshapeAlone(MultiHeadAttention):
-    """You cut the heads out with a reshape alone. First give each token its heads, then exchange the time axis and the
+    """You cut out the heads with a reshape alone. First give each token its heads, then swap the time axis and the
     head axis.
 
     So each head holds pieces of several tokens.
@@ -326,8 +326,8 @@ class InterleavesTheHeads(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class MergesWithoutTranspose(MultiHeadAttention):
-    """You merge the heads with a reshape alone. The head axis has to stand beside the d_k axis before the two become
-    one.
+    """You merge the heads with a reshape alone. The head axis has to come right before the d_k axis; then the two
+    become one.
 
     So each token of the output holds pieces of several tokens.
     """
@@ -589,8 +589,8 @@ class MasksAfterTheSoftmax(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class FillsWithZero(MultiHeadAttention):
-    """You set hidden scores to 0, or to a tiny number. A hidden score has to be very negative: exp(0) = 1 is no small
-    weight.
+    """You set hidden scores to 0, or to a tiny number. A hidden score has to be very negative: exp(0) = 1 is not a
+    small weight.
     """
 
     def share_out(self, scores, mask):
@@ -740,7 +740,7 @@ class ReturnsTheOutputAlone(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class ReturnsTheWeightsFirst(MultiHeadAttention):
-    """The two results stand in the wrong order: the output comes first, the weights second."""
+    """The two results are in the wrong order: the output comes first, the weights second."""
 
     def forward(self, query, key, value, mask=None):
         q, k, v = self.project(query, key, value)
@@ -800,7 +800,7 @@ class NeverDrops(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class DropsTheOutput(MultiHeadAttention):
-    """You drop entries of the output. Here dropout falls on the weights: some looks at keys are left out."""
+    """You drop entries of the output. Here dropout is applied to the weights: some looks at keys are left out."""
 
     def forward(self, query, key, value, mask=None):
         q, k, v = self.project(query, key, value)
@@ -813,7 +813,7 @@ class DropsTheOutput(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class DropsTheScores(MultiHeadAttention):
-    """What you drop comes before the softmax: scores, queries or keys. Dropout falls on the weights, after it.
+    """What you drop comes before the softmax: scores, queries or keys. Dropout is applied to the weights, after it.
 
     So no look at a key is ever left out.
     """
@@ -1020,8 +1020,8 @@ class SubtractsOneMaximumForAll(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class FillsWithTooLittle(MultiHeadAttention):
-    """You fill hidden scores with -10. That is not negative enough: a hidden score has to be so negative that exp makes
-    0 of it.
+    """You fill hidden scores with -10. That is not negative enough: a hidden score has to be so negative that exp turns
+    it into 0.
 
     So hidden keys keep a little weight.
     """
@@ -1232,10 +1232,10 @@ class HasOneProjection(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class KeepsItsLayersInAList(MultiHeadAttention):
-    """Your layers stand in a plain Python list. There a module does not find them: nn.ModuleList keeps layers that it
+    """Your layers are in a plain Python list, where a module does not find them: nn.ModuleList keeps layers that it
     knows.
 
-    So no optimizer trains them, and .to(device) and state_dict() pass them by.
+    So no optimizer trains them, and .to(device) and state_dict() miss them.
     """
 
     def __init__(self, d_model, num_heads, dropout=0.0):
@@ -1303,7 +1303,7 @@ class FixesTheDropout(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class KeepsWithTheProbability(MultiHeadAttention):
-    """You take dropout for the probability to keep a weight. It is the probability to drop one."""
+    """You take dropout for the probability of keeping a weight. It is the probability of dropping one."""
 
     def __init__(self, d_model, num_heads, dropout=0.0):
         nn.Module.__init__(self)
@@ -1382,6 +1382,21 @@ class HasNoBiasInWo(MultiHeadAttention):
         self.w_v = nn.Linear(d_model, d_model)
         self.w_o = nn.Linear(d_model, d_model, bias=False)
         self.dropout = nn.Dropout(dropout)
+
+
+@multi_head_attention.misconception
+class DropsBehindTheWeightsInEvaluation(MultiHeadAttention):
+    """Dropout stays on in evaluation. F.dropout has to be told `training=self.training`; nn.Dropout knows by itself.
+
+    The weights that you return are whole, but those that make the output are not."""
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.project(query, key, value)
+        d_k = q.shape[-1]
+        scores = (q / math.sqrt(d_k)) @ k.transpose(-2, -1)
+        weights = self.share_out(scores, mask)
+        heads = F.dropout(weights, self.dropout.p) @ v
+        return self.w_o(reference.merge_heads(heads)), weights
 
 
 @multi_head_attention.alternative

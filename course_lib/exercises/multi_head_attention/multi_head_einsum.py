@@ -204,7 +204,7 @@ def transposes_the_matrices(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def cuts_w_o_into_columns(x, w_q, w_k, w_v, w_o, num_heads):
-    """You share out the columns of w_o over the heads. The heads' results come in at its rows."""
+    """You use w_o transposed: its columns are shared out over the heads. The heads' results come in at its rows."""
     d_model = x.shape[-1]
     d_k = d_model // num_heads
     w_q = w_q.reshape(d_model, num_heads, d_k)
@@ -222,8 +222,8 @@ def cuts_w_o_into_columns(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def merges_by_reshape(x, w_q, w_k, w_v, w_o, num_heads):
-    """You merge the heads with a reshape alone. The head axis has to stand beside the d_k axis before the two become
-    one.
+    """You merge the heads with a reshape alone. The head axis has to come right before the d_k axis; then the two
+    become one.
 
     So each token of the result holds pieces of several tokens.
     """
@@ -244,7 +244,7 @@ def merges_by_reshape(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def splits_by_reshape(x, w_q, w_k, w_v, w_o, num_heads):
-    """You cut the heads out with a reshape alone. First give each token its heads, then exchange the time axis and the
+    """You cut out the heads with a reshape alone. First give each token its heads, then swap the time axis and the
     head axis.
 
     So each head holds pieces of several tokens.

@@ -25,9 +25,9 @@ multi_head_parameters = Exercise(
     minutes=6,
     difficulty=1,
     hints=[
-        "Count one head first: how many rows and columns has the matrix that makes its queries?",
+        "Count one head first: how many rows and columns does the matrix that makes its queries have?",
         "One head: three matrices of d_model × d_k. Then all heads. Then W_O, which takes in all heads side by side.",
-        "num_heads · d_k = d_model, so num_heads falls out. A bias has one number for each output of its map.",
+        "num_heads · d_k = d_model, so num_heads drops out. A bias has one number for each output of its map.",
         "Four matrices of d_model × d_model in all, and with bias=True four times d_model more.",
     ],
 )
@@ -77,8 +77,8 @@ def count_with_biases(subject, case):
 
 @multi_head_parameters.misconception
 def leaves_out_w_o(d_model, num_heads, bias):
-    """You count three maps of d_model × d_model numbers and their biases. Queries, keys and values have one each, all
-    heads together; W_O, which mixes the heads' results, is a fourth.
+    """One map of d_model × d_model numbers is missing in your count, with its bias. Queries, keys and values have one
+    each, all heads together; W_O, which mixes the heads' results, is a fourth.
     """
     d_k = d_model // num_heads
     one_head = 3 * d_model * d_k
@@ -89,8 +89,8 @@ def leaves_out_w_o(d_model, num_heads, bias):
 
 @multi_head_parameters.misconception
 def leaves_out_w_o_but_not_its_bias(d_model, num_heads, bias):
-    """You count 3 · d_model² numbers in the matrices. Queries, keys and values have d_model² each, all heads together,
-    and W_O, which mixes the heads' results, has as many again.
+    """One matrix of d_model² numbers is missing in your count. Queries, keys and values have one each, all heads
+    together; W_O, which mixes the heads' results, is a fourth.
     """
     d_k = d_model // num_heads
     one_head = 3 * d_model * d_k
@@ -179,7 +179,7 @@ def always_counts_biases(d_model, num_heads, bias):
 
 @multi_head_parameters.misconception
 def counts_the_output_bias_alone(d_model, num_heads, bias):
-    """You count the bias of W_O alone. The projections for queries, keys and values have biases too."""
+    """You count only the bias of W_O. The projections for queries, keys and values have biases too."""
     d_k = d_model // num_heads
     one_head = 3 * d_model * d_k
     output = num_heads * d_k * d_model
@@ -199,7 +199,7 @@ def leaves_out_the_output_bias(d_model, num_heads, bias):
 
 @multi_head_parameters.misconception
 def counts_one_bias_a_map(d_model, num_heads, bias):
-    """You count one number of bias for each map. A bias has one number for each output."""
+    """You count one bias number for each map. A bias has one number for each output."""
     d_k = d_model // num_heads
     one_head = 3 * d_model * d_k
     output = num_heads * d_k * d_model
@@ -253,12 +253,22 @@ def gives_every_head_a_bias_of_w_o(d_model, num_heads, bias):
 
 @multi_head_parameters.misconception
 def counts_one_bias_a_map_of_each_head(d_model, num_heads, bias):
-    """You count one number of bias for each map of each head. A bias has one number for each output."""
+    """You count one bias number for each map of each head. A bias has one number for each output."""
     d_k = d_model // num_heads
     one_head = 3 * d_model * d_k
     output = num_heads * d_k * d_model
     biases = 3 * num_heads + 1 if bias else 0
     return num_heads * one_head + output + biases
+
+
+@multi_head_parameters.misconception
+def leaves_out_w_o_and_always_counts_biases(d_model, num_heads, bias):
+    """You count three maps of d_model × d_model numbers; W_O, which mixes the heads' results, is a fourth. And you
+    count biases whether or not there are any."""
+    d_k = d_model // num_heads
+    one_head = 3 * d_model * d_k
+    biases = 3 * num_heads * d_k
+    return num_heads * one_head + biases
 
 
 @multi_head_parameters.alternative

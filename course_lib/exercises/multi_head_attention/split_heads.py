@@ -24,7 +24,7 @@ split_heads = Exercise(
     hints=[
         "Take one token, six features, two heads: which three features go to head 0? Nothing else has to happen to it.",
         "Two steps. First cut the last axis in two (head, d_k); then move the head axis in front of the time axis.",
-        "After the cut the shape is (batch, time, head, d_k). Which two axes have to change places?",
+        "After the cut the shape is (batch, time, head, d_k). Which two axes have to be swapped?",
         "x.reshape(batch, time, num_heads, d_model // num_heads), and then transpose(1, 2).",
     ],
 )
@@ -67,7 +67,7 @@ def split_gradient(subject, case):
 
 @split_heads.misconception
 def reshapes_alone(x, num_heads):
-    """You cut the heads out with a reshape alone. Cut each token first, (batch, time, head, d_k), then exchange time
+    """You cut out the heads with a reshape alone. Cut each token first, (batch, time, head, d_k), then swap time
     and head.
 
     So your heads hold pieces of several tokens.
@@ -80,7 +80,7 @@ def reshapes_alone(x, num_heads):
 
 @split_heads.misconception
 def forgets_the_exchange(x, num_heads):
-    """The head axis still stands behind the time axis. Attention needs (batch, head, time, d_k)."""
+    """The head axis still comes after the time axis. Attention needs (batch, head, time, d_k)."""
     batch, time, d_model = x.shape
     d_k = size_of_a_head(d_model, num_heads)
     x = x.reshape(batch, time, num_heads, d_k)
@@ -100,7 +100,7 @@ def deals_the_features_out(x, num_heads):
 
 @split_heads.misconception
 def exchanges_head_and_features(x, num_heads):
-    """You exchange the last two axes, head and d_k. It is time and head that have to change places."""
+    """You swap the last two axes, head and d_k. Time and head have to be swapped."""
     batch, time, d_model = x.shape
     d_k = size_of_a_head(d_model, num_heads)
     x = x.reshape(batch, time, num_heads, d_k)
@@ -148,7 +148,7 @@ def takes_num_heads_for_d_k(x, num_heads):
 
 @split_heads.misconception
 def transposes_before_the_cut(x, num_heads):
-    """You exchange axes before you cut. Cut the feature axis first.
+    """You swap axes before you cut. Cut the feature axis first.
 
     So the reshape mixes time steps and features.
     """
@@ -160,8 +160,8 @@ def transposes_before_the_cut(x, num_heads):
 
 @split_heads.misconception
 def reshapes_what_is_transposed(x, num_heads):
-    """You exchange time and features and then reshape straight into (batch, head, time, d_k). Cut the feature axis
-    while it is still the last one; it is time and head that change places.
+    """You swap time and features and then reshape straight into (batch, head, time, d_k). Cut the feature axis
+    while it is still the last one; time and head are to be swapped.
 
     So the reshape mixes time steps and features.
     """
@@ -173,10 +173,10 @@ def reshapes_what_is_transposed(x, num_heads):
 
 @split_heads.misconception
 def cuts_in_the_wrong_order(x, num_heads):
-    """You reshape straight into (batch, head, time, d_k) and then exchange head and time. Cut each token first,
-    (batch, time, head, d_k), and then exchange the two.
+    """You reshape straight into (batch, head, time, d_k) and then swap head and time. Cut each token first,
+    (batch, time, head, d_k), and then swap the two.
 
-    So your heads hold pieces of several tokens, and the axes stand in the wrong order.
+    So your heads hold pieces of several tokens, and the axes are in the wrong order.
     """
     batch, time, d_model = x.shape
     d_k = size_of_a_head(d_model, num_heads)
@@ -213,7 +213,7 @@ def cuts_the_time_axis(x, num_heads):
 
 @split_heads.misconception
 def numbers_the_heads_backwards(x, num_heads):
-    """Your heads stand in reverse order: head 0 owns the first block of features."""
+    """Your heads are in reverse order: head 0 owns the first block of features."""
     batch, time, d_model = x.shape
     d_k = size_of_a_head(d_model, num_heads)
     x = x.reshape(batch, time, num_heads, d_k)

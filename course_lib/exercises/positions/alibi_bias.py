@@ -26,8 +26,8 @@ alibi_bias = Exercise(
         "Two tables are multiplied: one number for each head, and one distance for each pair (query, key).",
         "For 8 heads the slopes are 1/2, 1/4, …, 1/256. Check that your formula gives 1/2 for the first head.",
         "slopes[:, None, None] * distance multiplies (heads, 1, 1) by (n, n). And the bias must lower far keys.",
-        "p = 2 ** int(math.log2(num_heads)); the first p slopes are 2 ** (-8 * h / p) for h in range(1, p + 1), the "
-        "others 2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2).",
+        "p = 2 ** int(math.log2(num_heads)); the first p slopes are 2 ** (-8 * s / p) for s in range(1, p + 1), the "
+        "others 2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2).",
     ],
 )
 
@@ -35,7 +35,7 @@ alibi_bias = Exercise(
 def penalty_of(subject, case):
     """What the softmax sees of the bias: row by row, the part up to the query, relative to the query itself."""
     num_heads, n = case["num_heads"], case["n"]
-    with subject.unobserved():  # what stands to the right of the query is free
+    with subject.unobserved():  # anything goes to the right of the query
         got = subject(num_heads, n)
     same = as_shape(got, (num_heads, n, n)) if isinstance(got, torch.Tensor) else None
     if same is None or same.isnan().any() or not same.is_floating_point():
@@ -58,7 +58,7 @@ def alibi_shape(subject, case):
     penalty_of(subject, case)
 
 
-@alibi_bias.property("2, 4, 8, … heads: the slopes are 2^(-8h/H)", points=1)
+@alibi_bias.property("2, 4, 8, … heads: the slopes are 2^(-8s/h)", points=1)
 def alibi_slopes_of_powers_of_two(subject, case):
     if math.log2(case["num_heads"]).is_integer():
         slopes = -penalty_wanted(case)[:, 1, 0]
@@ -76,7 +76,7 @@ def alibi_decreases(subject, case):
     )
 
 
-@alibi_bias.property("each step back costs a head the same", points=1)
+@alibi_bias.property("each step back costs the same", points=1)
 def alibi_is_linear(subject, case):
     steps = penalty_of(subject, case)[:, -1].diff(dim=-1)  # of the query that sees all keys
     uneven = (steps - steps[:, :1]).abs() > 1e-5
@@ -94,12 +94,12 @@ def alibi_slopes_of_others(subject, case):
 
 @alibi_bias.misconception
 def starts_at_head_zero(num_heads, n):
-    """Your h starts at 0. The heads are counted from 1: with 8 heads the first slope is 1/2 and the last 1/256.
+    """Your s starts at 0. The slopes are counted from 1: with 8 heads the first slope is 1/2 and the last 1/256.
 
     So the first slope is 1."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-8 * h / p) for h in range(p)]
-    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    series = [2 ** (-8 * s / p) for s in range(p)]
+    between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
     slopes = torch.tensor(series + between)
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs()
@@ -108,11 +108,11 @@ def starts_at_head_zero(num_heads, n):
 
 @alibi_bias.misconception
 def uses_one_series_for_any_number(num_heads, n):
-    """You use 2^(-8h/H) for every number of heads. That series is meant for powers of two; 3 heads, say, take the two
-    slopes of 2 heads and then the first of 4 heads."""
+    """You use one series for every number of heads, as if it were a power of two. 3 heads, say, take the two slopes of
+    2 heads and then the first of 4 heads."""
     p = num_heads
-    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
-    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
+    between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
     slopes = torch.tensor(series + between)
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs()
@@ -122,9 +122,9 @@ def uses_one_series_for_any_number(num_heads, n):
 @alibi_bias.misconception
 def takes_the_next_power_of_two(num_heads, n):
     """You take the first slopes of the next larger power of two. Begin with the largest power of two that is at most
-    the number of heads, and fill up with every second slope of the longer series."""
+    the number of heads, and add every second slope of the longer series."""
     p = 2 ** math.ceil(math.log2(num_heads))
-    series = [2 ** (-8 * h / p) for h in range(1, num_heads + 1)]
+    series = [2 ** (-8 * s / p) for s in range(1, num_heads + 1)]
     between = []
     slopes = torch.tensor(series + between)
     positions = torch.arange(0, n)
@@ -134,11 +134,11 @@ def takes_the_next_power_of_two(num_heads, n):
 
 @alibi_bias.misconception
 def takes_neighbours_of_the_longer_series(num_heads, n):
-    """For the remaining heads you take the slopes one after the other from the longer series. Take every second one,
-    h = 1, 3, 5, …: those between are there already."""
+    """For the remaining heads you take the slopes one after the other from the longer series. Take every second one, s
+    = 1, 3, 5, …: the others are there already."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
-    between = [2 ** (-4 * h / p) for h in range(1, num_heads - p + 1)]
+    series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
+    between = [2 ** (-4 * s / p) for s in range(1, num_heads - p + 1)]
     slopes = torch.tensor(series + between)
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs()
@@ -149,8 +149,8 @@ def takes_neighbours_of_the_longer_series(num_heads, n):
 def sorts_the_slopes(num_heads, n):
     """You sort the slopes. The slopes of the remaining heads come last, after the series of the first p heads."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
-    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
+    between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
     slopes = torch.tensor(sorted(series + between, reverse=True))
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs()
@@ -161,8 +161,8 @@ def sorts_the_slopes(num_heads, n):
 def puts_the_remaining_heads_first(num_heads, n):
     """You put the slopes of the remaining heads before the series of the first p heads. They come after it."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
-    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
+    between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
     slopes = torch.tensor(between + series)
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs()
@@ -171,7 +171,7 @@ def puts_the_remaining_heads_first(num_heads, n):
 
 @alibi_bias.misconception
 def gives_all_heads_one_slope(num_heads, n):
-    """You give all heads the same slope, 2^(-8/H). The head's number h belongs in the exponent."""
+    """You give all heads the same slope. The number s of the slope belongs in the exponent."""
     p = 2 ** int(math.log2(num_heads))
     slopes = torch.tensor([2 ** (-8 / num_heads)] * num_heads)
     positions = torch.arange(0, n)
@@ -181,12 +181,12 @@ def gives_all_heads_one_slope(num_heads, n):
 
 @alibi_bias.misconception
 def favours_far_keys(num_heads, n):
-    """Your bias grows with the distance. It is a penalty: it needs a minus sign (or i and j have changed places).
+    """Your bias grows with the distance. It is a penalty: it needs a minus sign (or i and j are swapped).
 
     So far keys are favoured."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
-    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
+    between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
     slopes = torch.tensor(series + between)
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs()
@@ -206,12 +206,12 @@ def forgets_the_slopes(num_heads, n):
 @alibi_bias.misconception
 def penalises_the_future(num_heads, n):
     """Your bias is the same for all keys up to the query. The penalty belongs to these keys; right of the query the
-    causal mask hides everything. Perhaps query and key have changed places.
+    causal mask hides everything. Perhaps query and key are swapped.
 
     So far keys cost nothing."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
-    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
+    between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
     slopes = torch.tensor(series + between)
     positions = torch.arange(0, n)
     distance = (positions[None, :] - positions[:, None]).clamp(min=0)
@@ -220,7 +220,7 @@ def penalises_the_future(num_heads, n):
 
 @alibi_bias.misconception
 def spaces_the_slopes_evenly(num_heads, n):
-    """Your slopes are h/H, evenly spaced. They are powers of two: each is a fixed fraction of the one before."""
+    """Your slopes are s/h, evenly spaced. They are powers of two: each is a fixed fraction of the one before."""
     slopes = torch.arange(1, num_heads + 1) / num_heads
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs()
@@ -229,9 +229,9 @@ def spaces_the_slopes_evenly(num_heads, n):
 
 @alibi_bias.misconception
 def halves_from_head_to_head(num_heads, n):
-    """Your slopes are 2^(-h) for every number of heads. That is right for 8 heads only: the exponent is 8h/H."""
+    """Your slopes are 2^(-s) for every number of heads. That is right only for 8 heads: the exponent is 8s/h."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-h) for h in range(1, num_heads + 1)]
+    series = [2 ** (-s) for s in range(1, num_heads + 1)]
     slopes = torch.tensor(series)
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs()
@@ -240,9 +240,9 @@ def halves_from_head_to_head(num_heads, n):
 
 @alibi_bias.misconception
 def divides_eight_by_the_head(num_heads, n):
-    """Your exponent is 8/h. It is 8h/H: the head's number multiplies, the number of heads divides."""
+    """Your exponent is 8/s. It should be 8s/h: the number of the slope multiplies, the number of heads divides."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-8 / h) for h in range(1, num_heads + 1)]
+    series = [2 ** (-8 / s) for s in range(1, num_heads + 1)]
     slopes = torch.tensor(series)
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs()
@@ -251,10 +251,10 @@ def divides_eight_by_the_head(num_heads, n):
 
 @alibi_bias.misconception
 def reverses_the_heads(num_heads, n):
-    """Your slopes stand in reverse order: the first head has the steepest, the following ones are flatter."""
+    """Your slopes are in reverse order: the first is the steepest, the following ones are flatter."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-8 * h / p) for h in range(p, 0, -1)]
-    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    series = [2 ** (-8 * s / p) for s in range(p, 0, -1)]
+    between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
     slopes = torch.tensor(series + between)
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs()
@@ -263,12 +263,12 @@ def reverses_the_heads(num_heads, n):
 
 @alibi_bias.misconception
 def drops_the_minus_of_the_exponent(num_heads, n):
-    """You leave out the minus of the exponent: your slopes are 2^(+8h/H).
+    """You leave out the minus in the exponent: your slopes are 2^(+8s/h).
 
     So they lie above 1, up to 256."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (8 * h / p) for h in range(1, p + 1)]
-    between = [2 ** (4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    series = [2 ** (8 * s / p) for s in range(1, p + 1)]
+    between = [2 ** (4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
     slopes = torch.tensor(series + between)
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs()
@@ -277,10 +277,10 @@ def drops_the_minus_of_the_exponent(num_heads, n):
 
 @alibi_bias.misconception
 def squares_the_distance(num_heads, n):
-    """You square the distance. Every step back costs a head the same."""
+    """You square the distance. Every step back costs the same."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
-    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
+    between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
     slopes = torch.tensor(series + between)
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs() ** 2
@@ -292,8 +292,8 @@ def gives_factors(num_heads, n):
     """You return factors between 0 and 1, to be multiplied. A bias is added to the scores before the softmax, which
     takes the exponential itself."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
-    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
+    between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
     slopes = torch.tensor(series + between)
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs()
@@ -304,8 +304,8 @@ def gives_factors(num_heads, n):
 def puts_the_heads_last(num_heads, n):
     """You make the heads the last axis. They come first: (heads, query, key), so that the bias fits the scores."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
-    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
+    between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
     slopes = torch.tensor(series + between)
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs()
@@ -314,21 +314,21 @@ def puts_the_heads_last(num_heads, n):
 
 @alibi_bias.misconception
 def returns_the_slopes_alone(num_heads, n):
-    """You return the slopes, one number a head. Multiply them with the distances of all pairs of positions."""
+    """You return the slopes, one number per head. Multiply them by the distances of all pairs of positions."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
-    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
+    between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
     slopes = torch.tensor(series + between)
     return slopes
 
 
 @alibi_bias.misconception
 def takes_the_even_slopes(num_heads, n):
-    """For the remaining heads you take h = 2, 4, 6, … of the longer series. Those are there already: take h = 1, 3, 5,
+    """For the remaining heads you take s = 2, 4, 6, … of the longer series. Those are there already: take s = 1, 3, 5,
     …."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
-    between = [2 ** (-4 * h / p) for h in range(2, 2 * (num_heads - p) + 1, 2)]
+    series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
+    between = [2 ** (-4 * s / p) for s in range(2, 2 * (num_heads - p) + 1, 2)]
     slopes = torch.tensor(series + between)
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs()
@@ -339,8 +339,8 @@ def takes_the_even_slopes(num_heads, n):
 def has_no_axis_for_the_heads(num_heads, n):
     """You return one table for all heads. Each head has a slope and so a table of its own: (heads, query, key)."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
-    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
+    between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
     slopes = torch.tensor(series + between)
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs()
@@ -349,10 +349,10 @@ def has_no_axis_for_the_heads(num_heads, n):
 
 @alibi_bias.misconception
 def takes_the_root_of_the_distance(num_heads, n):
-    """You take the root of the distance. Every step back costs a head the same."""
+    """You take the root of the distance. Every step back costs the same."""
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
-    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
+    between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
     slopes = torch.tensor(series + between)
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs().sqrt()

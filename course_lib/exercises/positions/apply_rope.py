@@ -25,9 +25,9 @@ apply_rope = Exercise(
     hidden_points=2,
     hints=[
         "A point (a, b) turned by an angle is (a cos - b sin, a sin + b cos). Every pair of features is such a point.",
-        "The angles are a table as before: positions[:, None] * frequencies, now with one column a pair: (time, d/2).",
+        "The angles form a table as before: positions[:, None] * frequencies, with one column per pair: (time, d/2).",
         "x[..., 0::2] holds the first features of all pairs, x[..., 1::2] the second ones: (..., time, d/2).",
-        "To put the turned features back in turn: torch.stack([first, second], dim=-1).flatten(-2).",
+        "To interleave the turned features again: torch.stack([first, second], dim=-1).flatten(-2).",
     ],
 )
 
@@ -99,7 +99,7 @@ def forgets_the_minus_of_the_rotation(x, positions):
 
 @apply_rope.misconception
 def turns_clockwise(x, positions):
-    """You turn the other way round. The minus belongs to the first feature of a pair: (a cos - b sin, a sin + b cos).
+    """You turn the wrong way. The minus belongs to the first feature of a pair: (a cos - b sin, a sin + b cos).
 
     The scores do not notice."""
     d = x.shape[-1]
@@ -118,7 +118,7 @@ def turns_clockwise(x, positions):
 def pairs_first_with_second_half(x, positions):
     """You pair feature i with feature i + d/2. Here the pairs are (0, 1), (2, 3), …
 
-    That is a correct RoPE, and many models have it, but with another pairing than asked for."""
+    That is a correct RoPE, and many models use it, but it is not the pairing asked for here."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -132,8 +132,8 @@ def pairs_first_with_second_half(x, positions):
 
 @apply_rope.misconception
 def leaves_the_halves_apart(x, positions):
-    """You put all first features of the pairs before all second ones. Give each feature its old place back: at position
-    0 nothing may change.
+    """You put all first features of the pairs before all second ones. Put each feature back in its old place: at
+    position 0 nothing may change.
 
     The right pairs are turned."""
     d = x.shape[-1]
@@ -242,9 +242,9 @@ def ignores_the_positions(x, positions):
 
 @apply_rope.misconception
 def numbers_the_heads(x, positions):
-    """You make the angle depend on the axis before time (the head). The position belongs to the axis before the last.
+    """You make the angle depend on the axis before time. Positions run along time, the axis before the last.
 
-    So all tokens of a head are turned alike."""
+    So all vectors of a sequence are turned alike."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -297,7 +297,7 @@ def mixes_each_feature_with_itself(x, positions):
 
 @apply_rope.misconception
 def swaps_sine_and_cosine_of_rope(x, positions):
-    """Sine and cosine have changed places: at angle 0 the cosine, 1, keeps a feature as it is."""
+    """Sine and cosine are swapped: at angle 0 the cosine, 1, keeps a feature as it is."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -315,7 +315,7 @@ def mixes_two_pairings(x, positions):
     """You mix two pairings: your angles are laid out for the pairs (i, i + d/2) and repeat after d/2 columns, but the
     features are turned in pairs (0, 1), (2, 3), ….
 
-    So the two of a pair get different angles."""
+    So the two features of a pair get different angles."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -333,7 +333,7 @@ def turns_halves_with_interleaved_angles(x, positions):
     """You mix two pairings: your angles are laid out for the pairs (0, 1), (2, 3), …, but you turn feature i together
     with feature i + d/2.
 
-    So the two of a pair get different angles."""
+    So the two features of a pair get different angles."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -356,7 +356,8 @@ def turns_only_the_first_pair(x, positions):
 
 @apply_rope.misconception
 def turns_in_degrees_too(x, positions):
-    """You take the angles for degrees. sin and cos want radians, and position times frequency is in radians already."""
+    """You treat the angles as degrees. sin and cos expect radians, and position times frequency is already in
+    radians."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -386,7 +387,7 @@ def turns_twice(x, positions):
 
 @apply_rope.misconception
 def counts_positions_from_one(x, positions):
-    """You add 1 to the positions. They are used as they are given: at position 0 nothing is turned."""
+    """You add 1 to the positions. Use them as they are given: at position 0 nothing is turned."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -446,7 +447,7 @@ def turns_nothing(x, positions):
 
 @apply_rope.misconception
 def divides_by_the_number_of_positions(x, positions):
-    """You divide the position by the number of vectors. A position is used as it is given, however long the text is."""
+    """You divide the position by the number of vectors. Use a position as it is given, however long the text is."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)

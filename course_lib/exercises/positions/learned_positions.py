@@ -23,7 +23,7 @@ learned_positions = Exercise(
     difficulty=1,
     hints=[
         "A learned table is an embedding, like that of the words; but what is looked up is the position, not the word.",
-        "nn.Embedding(max_len, d_model) holds the table; nn.Parameter(torch.zeros(max_len, d_model)) does as well.",
+        "nn.Embedding(max_len, d_model) holds the table; nn.Parameter(torch.zeros(max_len, d_model)) works too.",
         "You need the rows 0, 1, …, time - 1. torch.arange makes these numbers (on the device of x).",
         "In forward: return x + self.table(torch.arange(x.shape[1], device=x.device)).",
     ],
@@ -188,10 +188,27 @@ class looks_up_the_features(nn.Module):
 
 
 @learned_positions.misconception
+class looks_up_the_last_position(nn.Module):
+    """You look up a single number, the last position of x. Look up one position for each token.
+
+    So all tokens get the same row."""
+
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.table = nn.Embedding(max_len, d_model)
+
+    def forward(self, x):
+        n = x.shape[1]
+        positions = torch.tensor(n - 1, device=x.device)
+        rows = self.table(positions)
+        return x + rows
+
+
+@learned_positions.misconception
 class looks_up_the_length(nn.Module):
     """You look up a single number, the length of x. Look up one position for each token.
 
-    So all tokens get one and the same row."""
+    So all tokens get the same row."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -283,7 +300,7 @@ class multiplies_with_the_learned_table(nn.Module):
 
 @learned_positions.misconception
 class returns_the_learned_rows_alone(nn.Module):
-    """You return the rows of the table alone: x itself is lost."""
+    """You return only the rows of the table: x itself is lost."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -298,7 +315,7 @@ class returns_the_learned_rows_alone(nn.Module):
 
 @learned_positions.misconception
 class returns_the_learned_rows_without_a_batch(nn.Module):
-    """You return the rows of the table alone: x itself, with its batch axis, is lost."""
+    """You return only the rows of the table: x itself, with its batch axis, is lost."""
 
     def __init__(self, max_len, d_model):
         super().__init__()

@@ -29,8 +29,9 @@ positional_encoding = Exercise(
     minutes=10,
     difficulty=2,
     hints=[
-        "Two things happen at two times: the table is made once, in __init__; the right rows are added at every call.",
-        "self.register_buffer(name, tensor) keeps a tensor that moves with the module and is no parameter.",
+        "Two things happen at different times: the table is made once, in __init__; the right rows are added in every "
+        "call.",
+        "self.register_buffer(name, tensor) keeps a tensor that moves with the module and is not a parameter.",
         "x has shape (batch, time, d_model). Which of the three sizes says how many rows of the table you need?",
         'In __init__: self.register_buffer("table", reference.sinusoidal_encoding(max_len, d_model)). '
         "In forward: return x + self.table[: x.shape[1]].to(x.dtype).",
@@ -116,7 +117,7 @@ def module_leaves_x_alone(subject, case):
 
 
 def is_right_without_a_trace(subject, case):
-    """Whether the module is right here. If not, the mistake is another one than the one that is looked for."""
+    """Whether the module is right here. If not, this is not the mistake we are looking for."""
     with subject.unobserved():
         got = module_of(subject, case)(case["x"])
     return isinstance(got, torch.Tensor) and is_close(got, module_wanted(case), atol=1e-4)
@@ -213,7 +214,7 @@ class trains_the_table(nn.Module):
 
 @positional_encoding.misconception
 class keeps_a_plain_attribute(nn.Module):
-    """You keep the table as a plain attribute, of which nn.Module knows nothing. Register it as a buffer.
+    """You keep the table as a plain attribute, which nn.Module knows nothing about. Register it as a buffer.
 
     So module.to(device) leaves it behind."""
 
@@ -245,7 +246,7 @@ class scales_x(nn.Module):
 
 @positional_encoding.misconception
 class returns_the_positions_alone(nn.Module):
-    """You return the position vectors alone: x itself is lost."""
+    """You return only the position vectors: x itself is lost."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -305,8 +306,8 @@ class skips_position_zero(nn.Module):
 
 @positional_encoding.misconception
 class adds_one_row_to_all(nn.Module):
-    """You add one and the same row to every token, the one of the position x.shape[1]. Each token needs the row of its
-    own position: a slice, not one index."""
+    """You add the same row to every token, that of position x.shape[1]. Each token needs the row of its own position: a
+    slice, not one index."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -353,8 +354,8 @@ class concatenates_the_positions(nn.Module):
 
 @positional_encoding.misconception
 class swaps_the_sizes_of_the_table(nn.Module):
-    """Your table has d_model rows and max_len columns: the two sizes have changed places, in your constructor's
-    arguments or where the table is made. It needs max_len rows."""
+    """Your table has d_model rows and max_len columns: the two sizes are swapped, in your constructor's arguments or
+    where the table is made. It needs max_len rows."""
 
     def __init__(self, max_len, d_model=5000):
         super().__init__()
@@ -369,7 +370,7 @@ class swaps_the_sizes_of_the_table(nn.Module):
 
 @positional_encoding.misconception
 class makes_a_wide_short_table(nn.Module):
-    """You make a table of d_model rows and max_len columns and turn it round. That is not the same: the formula divides
+    """You make a table of d_model rows and max_len columns and transpose it. That is not the same: the formula divides
     by the number of columns, d_model."""
 
     def __init__(self, d_model, max_len=5000):
@@ -435,8 +436,8 @@ class drops_out_always(nn.Module):
 
 @positional_encoding.misconception
 class wants_a_graphics_card(nn.Module):
-    """You call .cuda(), which asks for a graphics card that this machine need not have. A buffer follows the module to
-    wherever it is moved: there is nothing to do by hand."""
+    """You call .cuda(), which needs a GPU that the machine may not have. A buffer moves with the module: there is
+    nothing to do by hand."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -451,7 +452,7 @@ class wants_a_graphics_card(nn.Module):
 
 @positional_encoding.misconception
 class swaps_sine_and_cosine_in_the_table(nn.Module):
-    """In your table sine and cosine have changed places: even columns are sines.
+    """In your table sine and cosine are swapped: even columns are sines.
 
     The slice and the sum are right."""
 
@@ -469,7 +470,7 @@ class swaps_sine_and_cosine_in_the_table(nn.Module):
 
 @positional_encoding.misconception
 class puts_all_sines_first_in_the_table(nn.Module):
-    """In your table all sines come first and then all cosines. They take turns here.
+    """In your table sines and cosines are in two halves. Here they alternate.
 
     The slice and the sum are right."""
 
@@ -487,7 +488,7 @@ class puts_all_sines_first_in_the_table(nn.Module):
 
 @positional_encoding.misconception
 class needs_an_even_width_for_the_table(nn.Module):
-    """Your table wants as many cosines as sines. An odd d_model has one more sine.
+    """Your table needs as many cosines as sines. An odd d_model has one more sine.
 
     Cut the last cosine off, or use sinusoidal_encoding."""
 
@@ -560,7 +561,7 @@ class forgets_the_dtype(nn.Module):
 
 @positional_encoding.misconception
 class makes_x_like_the_table(nn.Module):
-    """You turn x into the dtype of the table. It is the table that has to follow x: the result needs the dtype of x."""
+    """You convert x to the dtype of the table. The table has to follow x: the result needs the dtype of x."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()

@@ -21,7 +21,7 @@ def for_an_even_width(holds):
 
 
 def expect_nothing_else_happens(built, x, want):
-    """A module that only adds something to x: in training too, and the gradient comes back to x as it is."""
+    """The module only adds something to x, in training too, and the gradient passes back to x unchanged."""
     built.train()
     with built.unobserved():  # every dropout drops something else
         got = built(x)
@@ -29,10 +29,10 @@ def expect_nothing_else_happens(built, x, want):
     built.note("right in training", is_right)
     expect(
         is_right,
-        "In evaluation your module is right, but in training mode (after module.train()) the result is another one. "
-        "Is there a dropout in it?",
+        "In evaluation your module is right, but in training mode (after module.train()) the result is different. "
+        "Does it contain dropout?",
     )
     built.train(False)
     slope = built.gradient(x, wrt=0)
-    expect(slope.any(), "No gradient comes back to x: whatever made x would never learn.")
+    expect(slope.any(), "No gradient reaches x: the layers before it would never learn.")
     expect_close(slope, torch.ones_like(slope), "the gradient of the sum of the result with respect to x")

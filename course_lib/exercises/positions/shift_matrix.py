@@ -68,13 +68,17 @@ def shift_blocks(subject, case):
     matrix = shift_of(subject, case)
     pair = torch.arange(case["d_model"]) // 2
     outside = matrix * (pair[:, None] != pair[None, :])
-    expect_close(outside, torch.zeros_like(outside), "the part of the matrix outside of the blocks")
+    expect_close(outside, torch.zeros_like(outside), "the part of the matrix outside the blocks")
 
 
 @shift_matrix.property("it turns and does not stretch: every vector keeps its length", points=1)
 def shift_is_orthogonal(subject, case):
     matrix = shift_of(subject, case)
-    expect_close(matrix.T @ matrix, torch.eye(case["d_model"], dtype=torch.float64), "Mᵀ M, for a rotation the unit,")
+    expect_close(
+        matrix.T @ matrix,
+        torch.eye(case["d_model"], dtype=torch.float64),
+        "Mᵀ M, which is the identity for a rotation,",
+    )
 
 
 @shift_matrix.property("M @ PE(pos) = PE(pos + k), whatever pos is", points=2)
@@ -86,7 +90,7 @@ def shift_values(subject, case):
 
 @shift_matrix.misconception
 def shifts_backwards(k, d_model):
-    """Your matrix turns the wrong way: the minus stands at the wrong sine, the angle has one too many, or the matrix is
+    """Your matrix turns the wrong way: the minus is at the wrong sine, the angle has an extra one, or the matrix is
     meant for row vectors.
 
     So it moves a vector back by k."""
@@ -105,7 +109,7 @@ def shifts_backwards(k, d_model):
 def forgets_the_minus(k, d_model):
     """You give both sines of a block the same sign. In cos(a + b) = cos a cos b - sin a sin b one of them is a minus.
 
-    So your blocks are no rotations."""
+    So your blocks are not rotations."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2):
         angle = k / 10000 ** (2 * i / d_model)
@@ -189,7 +193,7 @@ def multiplies_the_angle(k, d_model):
 
 @shift_matrix.misconception
 def swaps_sine_and_cosine_in_the_blocks(k, d_model):
-    """Sine and cosine have changed places in your blocks: the cosines belong on the diagonal.
+    """Sine and cosine are swapped in your blocks: the cosines belong on the diagonal.
 
     For k = 0 the matrix should be the identity, and cos 0 = 1."""
     matrix = torch.zeros(d_model, d_model)
@@ -205,7 +209,7 @@ def swaps_sine_and_cosine_in_the_blocks(k, d_model):
 
 @shift_matrix.misconception
 def scales_each_column(k, d_model):
-    """You fill the diagonal alone. To turn a pair, its sine needs a part of its cosine, and the other way round.
+    """You fill only the diagonal. To turn a pair, its sine needs a part of its cosine, and vice versa.
 
     So each number is scaled by itself."""
     matrix = torch.zeros(d_model, d_model)
@@ -256,7 +260,7 @@ def uses_the_base_1000_for_the_shift(k, d_model):
 
 @shift_matrix.misconception
 def fits_one_position_only(k, d_model):
-    """You make the matrix for one position: it maps PE(0) to PE(k). One M has to do for all positions."""
+    """You make the matrix for one position: it maps PE(0) to PE(k). One M has to work for all positions."""
     start, end = sinusoidal_encoding(1, d_model)[0], sinusoidal_encoding(abs(k) + 1, d_model)[-1]
     if k < 0:
         end = end * torch.tensor([-1.0, 1.0]).repeat(d_model // 2)
@@ -281,7 +285,7 @@ def forgets_the_last_pair(k, d_model):
 
 @shift_matrix.misconception
 def turns_in_degrees(k, d_model):
-    """You take the angles for degrees. sin and cos want radians, and k times the frequency is in radians already."""
+    """You treat the angles as degrees. sin and cos expect radians, and k times the frequency is already in radians."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2):
         angle = k / 10000 ** (2 * i / d_model) * math.pi / 180
@@ -309,8 +313,8 @@ def is_always_the_identity(k, d_model):
 
 @shift_matrix.misconception
 def leaves_the_other_pairs_alone(k, d_model):
-    """Only the first pair is turned; the others keep still, or nearly so. Each pair has a frequency of its own,
-    10000^(-2i/d_model)."""
+    """Only the first pair is turned; the others stay where they are, or nearly so. Each pair has a frequency of its
+    own, 10000^(-2i/d_model)."""
     matrix = torch.eye(d_model)
     for i in range(1):
         angle = k / 10000 ** (2 * i / d_model)
@@ -340,13 +344,44 @@ def counts_the_pairs_from_one(k, d_model):
 def has_two_minuses(k, d_model):
     """You give both sines of a block a minus. In sin(a + b) = sin a cos b + cos a sin b there is none.
 
-    So your blocks are no rotations."""
+    So your blocks are not rotations."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2):
         angle = k / 10000 ** (2 * i / d_model)
         s, c = 2 * i, 2 * i + 1
         matrix[s, s] = math.cos(angle)
         matrix[s, c] = -math.sin(angle)
+        matrix[c, s] = -math.sin(angle)
+        matrix[c, c] = math.cos(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def swaps_sine_and_cosine_with_the_minus_last(k, d_model):
+    """Sine and cosine are swapped in your blocks: the cosines belong on the diagonal.
+
+    For k = 0 the matrix should be the identity, and cos 0 = 1."""
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = k / 10000 ** (2 * i / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.sin(angle)
+        matrix[s, c] = math.cos(angle)
+        matrix[c, s] = math.cos(angle)
+        matrix[c, c] = -math.sin(angle)
+    return matrix
+
+
+@shift_matrix.misconception
+def takes_the_size_of_k(k, d_model):
+    """You ignore the sign of k. A negative k moves back."""
+    k = abs(k)
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = k / 10000 ** (2 * i / d_model)
+        s, c = 2 * i, 2 * i + 1
+        matrix[s, s] = math.cos(angle)
+        matrix[s, c] = math.sin(angle)
         matrix[c, s] = -math.sin(angle)
         matrix[c, c] = math.cos(angle)
     return matrix

@@ -88,7 +88,7 @@ def encoding_of_an_odd_width(subject, case):
 def takes_the_column_for_the_pair(n, d_model):
     """You use the column number as i. The i of the formula counts pairs of columns.
 
-    So your exponents are twice too large, and a cosine no longer shares its sine's frequency."""
+    So your exponents are twice as large as they should be, and a cosine no longer shares its sine's frequency."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns
@@ -101,8 +101,8 @@ def takes_the_column_for_the_pair(n, d_model):
 
 @sinusoidal_encoding.misconception
 def gives_the_cosine_its_own_frequency(n, d_model):
-    """You use the odd column number in the exponent of the cosines. Sine and cosine of a pair share one frequency, that
-    of the even column."""
+    """You use the odd column numbers in the exponent too. Sine and cosine of a pair share one frequency, that of the
+    even column."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns / 2
@@ -143,7 +143,7 @@ def halves_the_exponent(n, d_model):
 
 @sinusoidal_encoding.misconception
 def swaps_sine_and_cosine(n, d_model):
-    """Sine and cosine have changed places: the even columns (0, 2, …) are sines."""
+    """Sine and cosine are swapped: the even columns (0, 2, …) are sines."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -183,7 +183,7 @@ def floors_the_log(n, d_model):
 
 @sinusoidal_encoding.misconception
 def swaps_base_and_exponent(n, d_model):
-    """Base and exponent have changed places: 10000 is raised to a power, it is not the power."""
+    """Base and exponent are swapped: 10000 is raised to a power, it is not the power."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -196,9 +196,9 @@ def swaps_base_and_exponent(n, d_model):
 
 @sinusoidal_encoding.misconception
 def divides_as_integers(n, d_model):
-    """You use an integer division in the exponent, and it is always 0.
+    """All your columns have the same frequency, 1. Each pair has its own: 10000^(-2i/d_model).
 
-    So every column has the same frequency, 1."""
+    If your exponent is an integer division, it is always 0."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -226,7 +226,7 @@ def counts_from_one(n, d_model):
 
 @sinusoidal_encoding.misconception
 def transposes_the_table(n, d_model):
-    """You return the table with rows and columns exchanged: positions go down, dimensions go across."""
+    """You return the table with rows and columns swapped: positions go down, dimensions go across."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -267,8 +267,7 @@ def multiplies_by_the_power(n, d_model):
 
 @sinusoidal_encoding.misconception
 def puts_all_sines_first(n, d_model):
-    """You put all sines in the first columns and all cosines behind them. Here they take turns: sin, cos, sin, cos,
-    …"""
+    """Sines and cosines are in two halves of your table. Here they alternate: sin, cos, sin, cos, …"""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -280,8 +279,8 @@ def puts_all_sines_first(n, d_model):
 
 @sinusoidal_encoding.misconception
 def stretches_to_the_last_frequency(n, d_model):
-    """Your exponent is i/(d_model/2 - 1), so that the last pair reaches 1/10000 (one library does that, too). The
-    formula has 2i/d_model."""
+    """Your exponent is i/(d_model/2 - 1), so that the last pair reaches 1/10000 (one library does that). The formula
+    has 2i/d_model."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -332,7 +331,7 @@ def halves_the_width_and_rounds(n, d_model):
 
 @sinusoidal_encoding.misconception
 def needs_an_even_width(n, d_model):
-    """Your code wants as many cosines as sines. An odd d_model has one more sine: its last column is a sine without a
+    """Your code needs as many cosines as sines. An odd d_model has one more sine: its last column is a sine without a
     partner."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
@@ -346,8 +345,7 @@ def needs_an_even_width(n, d_model):
 
 @sinusoidal_encoding.misconception
 def writes_past_an_odd_width(n, d_model):
-    """With an odd d_model your loop writes a cosine behind the last column. There the last column is a sine without a
-    partner."""
+    """With an odd d_model your loop writes a cosine past the last column. That column is a sine without a partner."""
     table = torch.zeros(n, d_model)
     for pos in range(n):
         for column in range(0, d_model, 2):
@@ -396,8 +394,8 @@ def divides_by_the_length(n, d_model):
 
 @sinusoidal_encoding.misconception
 def mixes_two_logarithms(n, d_model):
-    """You combined exp with the logarithm to the base 10. exp undoes the natural logarithm: log10(10000) is 4, but
-    ln(10000) is 9.21."""
+    """You combined exp with the base-10 logarithm. exp undoes the natural logarithm: log10(10000) is 4, but ln(10000)
+    is 9.21."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -423,8 +421,7 @@ def leaves_the_cosines_out(n, d_model):
 
 @sinusoidal_encoding.misconception
 def leaves_an_odd_column_empty(n, d_model):
-    """Your loop over d_model // 2 pairs never reaches the last column of an odd d_model. It is a sine without a
-    partner.
+    """Your d_model // 2 pairs never reach the last column of an odd d_model. It is a sine without a partner.
 
     So that column stays 0."""
     table = torch.zeros(n, d_model)
@@ -451,7 +448,7 @@ def makes_an_odd_width_even(n, d_model):
 
 @sinusoidal_encoding.misconception
 def measures_in_degrees(n, d_model):
-    """You take the angles for degrees. sin and cos want radians, and the formula is in radians already."""
+    """You treat the angles as degrees. sin and cos expect radians, and the formula is already in radians."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns // 2
@@ -543,7 +540,7 @@ def does_not_divide_the_exponent(n, d_model):
 
 @sinusoidal_encoding.misconception
 def swaps_the_two_sizes(n, d_model):
-    """n and d_model have changed places: the table has n rows, one per position, and d_model columns."""
+    """n and d_model are swapped: the table has n rows, one per position, and d_model columns."""
     positions = torch.arange(0, d_model)
     columns = torch.arange(0, n)
     pairs = columns // 2

@@ -20,34 +20,34 @@ batch_matmul = Exercise(
     difficulty=1,
     hints=[
         "Do it for one example first: a[0] @ b[0]. Then for all of them, one after the other, in a loop.",
-        "In the loop version, collect the products in a list; torch.stack makes one tensor (batch, n, m) of them.",
+        "In the loop version, collect the products in a list; torch.stack turns it into one tensor (batch, n, m).",
         "Now without the loop: torch treats all axes but the last two as batch axes. Which operator does that?",
-        "a @ b, or torch.bmm(a, b), or torch.einsum('snk,skm->snm', a, b).",
+        "a @ b, or torch.bmm(a, b), or torch.einsum('snf,sfm->snm', a, b).",
     ],
 )
 
 
-@batch_matmul.property("one matrix n × m for each example: (batch, n, m)", points=1)
+@batch_matmul.property("there is one n × m matrix for each example: (batch, n, m)", points=1)
 def matmul_shape(subject, case):
     a, b = case.values()
     expect_floats(subject(a, b), (a.shape[0], a.shape[1], b.shape[2]), "the product")
 
 
-@batch_matmul.property("a product with the unit matrix changes nothing", points=1)
+@batch_matmul.property("multiplying by the identity matrix changes nothing", points=1)
 def matmul_with_identity(subject, case):
     a, _ = case.values()
     identity = torch.eye(a.shape[2], dtype=a.dtype).repeat(a.shape[0], 1, 1)
-    expect_close(subject(a, identity), a, "the product of a with unit matrices")
+    expect_close(subject(a, identity), a, "the product of a with identity matrices")
 
 
 @batch_matmul.property("it is right for a batch of one example", points=1)
 def matmul_of_one_example(subject, case):
     a, b = (matrices[-1:] for matrices in case.values())
-    what = f"of the last example alone (a {tuple(a.shape)}, b {tuple(b.shape)}), the product"
+    what = f"for the last example alone (a {tuple(a.shape)}, b {tuple(b.shape)}), the product"
     expect_close(subject(a, b), start_here.batch_matmul(a, b), what)
 
 
-@batch_matmul.property("entry [s, i, j] is the sum over k of a[s, i, k] · b[s, k, j]", points=2)
+@batch_matmul.property("entry [s, i, j] is the sum over f of a[s, i, f] · b[s, f, j]", points=2)
 def matmul_values(subject, case):
     expect_close(subject(*case.values()), start_here.batch_matmul(**case), "the product")
 
@@ -72,7 +72,7 @@ def transposes_each_b(a, b):
 
 @batch_matmul.misconception
 def reshapes_b(a, b):
-    """You reshape b, which has the right shape already.
+    """You reshape b, which already has the right shape.
 
     A reshape does not exchange rows and columns: it cuts the same numbers into other rows.
     """
@@ -87,13 +87,13 @@ def transposes_a(a, b):
 
 @batch_matmul.misconception
 def takes_the_first_b_for_all(a, b):
-    """Every example is multiplied with the first matrix of b. Example s of a belongs to example s of b."""
+    """Every example is multiplied by the first matrix of b. Example s of a belongs to example s of b."""
     return a @ b[0]
 
 
 @batch_matmul.misconception
 def takes_the_last_b_for_all(a, b):
-    """Every example is multiplied with the last matrix of b. Example s of a belongs to example s of b."""
+    """Every example is multiplied by the last matrix of b. Example s of a belongs to example s of b."""
     return a @ b[-1]
 
 
@@ -105,13 +105,13 @@ def repeats_the_first_product(a, b):
 
 @batch_matmul.misconception
 def takes_the_first_a_for_all(a, b):
-    """Only the first matrix of a is used, for every example. Example s of a belongs to example s of b."""
+    """You use only the first matrix of a, for every example. Example s of a belongs to example s of b."""
     return a[0] @ b
 
 
 @batch_matmul.misconception
 def multiplies_every_example_with_every_other(a, b):
-    """Each example of a is multiplied with each example of b. Example s belongs to example s alone.
+    """You multiply each example of a with each example of b. Example s belongs to example s alone.
 
     There are two batch axes in the result.
     """
@@ -120,16 +120,16 @@ def multiplies_every_example_with_every_other(a, b):
 
 @batch_matmul.misconception
 def adds_up_over_the_batch(a, b):
-    """You add up the matrices of b over the examples too.
+    """You sum the matrices of b over the examples too.
 
-    Every result holds the matrices of all of them.
+    Every result contains the matrices of all examples.
     """
     return a @ b.sum(dim=0)
 
 
 @batch_matmul.misconception
 def loses_the_batch(a, b):
-    """You add up over the batch. Each example keeps a product of its own.
+    """You sum over the batch. Each example keeps a product of its own.
 
     One matrix is left.
     """
@@ -138,35 +138,35 @@ def loses_the_batch(a, b):
 
 @batch_matmul.misconception
 def keeps_only_the_last_example(a, b):
-    """Only the product of the last example is left: a loop has to collect the products of all its rounds."""
+    """Only the product of the last example is left: a loop has to collect the product of each of its rounds."""
     return (a @ b)[-1]
 
 
 @batch_matmul.misconception
 def keeps_only_the_first_example(a, b):
-    """Only the product of the first example comes back, perhaps because a `return` stands inside the loop. Collect the
+    """Only the product of the first example comes back, perhaps because a `return` is inside the loop. Collect the
     products of all examples."""
     return (a @ b)[0]
 
 
 @batch_matmul.misconception
 def returns_a_list(a, b):
-    """You return a list of matrices. One tensor of shape (batch, n, m) is wanted: stack them."""
+    """You return a list of matrices. Return one tensor of shape (batch, n, m): stack them."""
     return list(a @ b)
 
 
 @batch_matmul.misconception
 def keeps_only_the_last_term(a, b):
-    """Only the last term of each sum over k is left. Add them all up.
+    """Only the last term of each sum over f is left. Add them all up.
 
-    In a loop over k, every term overwrites the one before it.
+    In a loop over f, every term overwrites the one before it.
     """
     return a[:, :, -1:] @ b[:, -1:]
 
 
 @batch_matmul.misconception
 def keeps_only_the_first_term(a, b):
-    """Only the first term of each sum over k is there. All of them have to be added up."""
+    """Only the first term of each sum over f is there. Add them all up."""
     return a[:, :, :1] @ b[:, :1]
 
 
@@ -190,31 +190,31 @@ def averages(a, b):
 
 @batch_matmul.misconception
 def divides_by_the_root(a, b):
-    """You divide by the square root of the width. That belongs to attention; here the plain product is wanted."""
+    """You divide by the square root of the width. That belongs to attention; return the plain product here."""
     return a @ b / a.shape[2] ** 0.5
 
 
 @batch_matmul.misconception
 def forgets_the_sum_over_k(a, b):
-    """You return the single products a[s, i, k] · b[s, k, j]: they still have to be added up over k."""
+    """You return the single products a[s, i, f] · b[s, f, j]. They still have to be summed over f."""
     return a.unsqueeze(3) * b.unsqueeze(1)
 
 
 @batch_matmul.misconception
 def sums_over_the_columns(a, b):
-    """You added up over the columns of b. The axis that a and b share, of length k, has to go."""
+    """You sum over the columns of b. Sum over the axis that a and b share, of length d."""
     return (a.unsqueeze(3) * b.unsqueeze(1)).sum(dim=3)
 
 
 @batch_matmul.misconception
 def sums_over_the_rows(a, b):
-    """You added up over the rows of a. The axis that a and b share, of length k, has to go."""
+    """You sum over the rows of a. Sum over the axis that a and b share, of length d."""
     return (a.unsqueeze(3) * b.unsqueeze(1)).sum(dim=1)
 
 
 @batch_matmul.misconception
 def glues_the_products_together(a, b):
-    """You join the products along an axis that they have already. They need a new axis: torch.stack, not torch.cat.
+    """You join the products along an axis that they already have. They need a new axis: torch.stack, not torch.cat.
 
     The batch axis is gone.
     """
@@ -223,25 +223,26 @@ def glues_the_products_together(a, b):
 
 @batch_matmul.misconception
 def stacks_along_axis_1(a, b):
-    """The batch axis has come to stand second. It belongs in front: (batch, n, m)."""
+    """The batch axis comes second in your result. It belongs in front: (batch, n, m)."""
     return (a @ b).movedim(0, 1)
 
 
 @batch_matmul.misconception
 def stacks_along_the_end(a, b):
-    """The batch axis has come to stand last. It belongs in front: (batch, n, m)."""
+    """The batch axis comes last in your result. It belongs in front: (batch, n, m)."""
     return (a @ b).movedim(0, -1)
 
 
 @batch_matmul.misconception
 def takes_torch_mm(a, b):
-    """torch.mm knows no batches, only two matrices. There is a function for batches of matrices, and an operator."""
+    """torch.mm takes two plain matrices and no batches. There is a function for batches of matrices, and an
+    operator."""
     return torch.mm(a, b)
 
 
 @batch_matmul.misconception
 def reverses_all_axes(a, b):
-    """You turn all axes of b around with .T, the batch axis too. Here nothing has to be transposed."""
+    """You reverse all axes of b, as .T does, the batch axis too. Nothing has to be transposed here."""
     return a @ b.T
 
 

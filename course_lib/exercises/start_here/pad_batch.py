@@ -53,8 +53,8 @@ pad_batch = Exercise(
     minutes=15,
     difficulty=2,
     hints=[
-        "First settle the width of the rectangle. There are two cases: max_len is None, or it is a number.",
-        "Begin with a rectangle that is all pad_id (torch.full) and write each sequence over the start of its row.",
+        "First decide how wide the rectangle is. There are two cases: max_len is None, or it is a number.",
+        "Start with a rectangle full of pad_id (torch.full) and write each sequence over the start of its row.",
         "sequence[:width] cuts off what is too long and leaves the rest as it is. Its len is the length you want.",
         "batch[row, : len(kept)] = kept, and lengths.append(len(kept)), in a loop over enumerate(sequences).",
     ],
@@ -73,7 +73,7 @@ def padded(subject, case):
 
 
 def expect_integers(got, shape, what):
-    """`got` is a tensor of whole numbers of this shape."""
+    """`got` as a tensor of whole numbers of this shape, or a `Failure`."""
     got = expect_tensor(got, shape, what)
     if got.is_floating_point() and got.isnan().any():
         raise Failure(f"{sentence(what)} contains NaN (not a number).")
@@ -106,7 +106,7 @@ def padded_content(subject, case):
         expect(begins == should, f"Row {row} should begin with {should}, but it begins with {begins}.")
 
 
-@pad_batch.property("everything behind it is pad_id", points=1)
+@pad_batch.property("everything after it is pad_id", points=1)
 def padded_rest(subject, case):
     batch, _ = padded(subject, case)
     _, lengths = start_here.pad_batch(**case)
@@ -114,7 +114,7 @@ def padded_rest(subject, case):
         rest = batch[row, length:].tolist()
         expect(
             rest == [case["pad_id"]] * len(rest),
-            f"Row {row} has {length} real entries; behind them should be {case['pad_id']} (pad_id) only, "
+            f"Row {row} has {length} real entries; after them there should be only {case['pad_id']} (pad_id), "
             f"but there is {rest}.",
         )
 
@@ -138,8 +138,8 @@ def ignores_max_len(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def never_wider_than_the_longest(sequences, pad_id, max_len=None):
-    """You use max_len only to cut off. If it is given, the batch is exactly that wide, even when no sequence is that
-    long."""
+    """You use max_len only to cut sequences off. If it is given, the batch is exactly that wide, even when no sequence
+    is that long."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else min(longest, max_len)
     batch = torch.full((len(sequences), width), pad_id)
@@ -153,8 +153,8 @@ def never_wider_than_the_longest(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def never_truncates(sequences, pad_id, max_len=None):
-    """You use max_len only to widen. If it is given, the batch is exactly that wide: longer sequences lose their
-    end."""
+    """You use max_len only to widen the batch. If it is given, the batch is exactly that wide: longer sequences lose
+    their end."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max(longest, max_len)
     batch = torch.full((len(sequences), width), pad_id)
@@ -168,7 +168,7 @@ def never_truncates(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def forgets_to_cut(sequences, pad_id, max_len=None):
-    """You write a sequence into its row as it is. One that is longer than max_len has to be cut off first.
+    """You write each sequence into its row as it is. One that is longer than max_len has to be cut off first.
 
     It does not fit into its row.
     """
@@ -187,7 +187,7 @@ def forgets_to_cut(sequences, pad_id, max_len=None):
 def lengths_before_truncation(sequences, pad_id, max_len=None):
     """Your lengths are those before the cut. Count what is really in the row.
 
-    Some lengths are larger than the batch is wide.
+    Some lengths exceed the width of the batch.
     """
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
@@ -202,7 +202,7 @@ def lengths_before_truncation(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def lengths_are_the_width(sequences, pad_id, max_len=None):
-    """Every length of yours is the width of the batch. A length counts the real entries of its row, without the
+    """Your lengths are all equal to the width of the batch. A length counts the real entries of its row, without the
     padding."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
@@ -278,7 +278,7 @@ def lengths_by_nonzero(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def keeps_the_end(sequences, pad_id, max_len=None):
-    """You cut off the beginning of a sequence that is too long. Its end has to go, its beginning stays."""
+    """You cut off the beginning of a sequence that is too long. Keep its beginning and cut off its end."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)
@@ -292,7 +292,7 @@ def keeps_the_end(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def pads_on_the_left(sequences, pad_id, max_len=None):
-    """Your padding stands before the sequence. Here it belongs behind it."""
+    """You put the padding before the sequence. Here it comes after it."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)
@@ -306,7 +306,7 @@ def pads_on_the_left(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def pads_with_zero(sequences, pad_id, max_len=None):
-    """You pad with 0 whatever pad_id is. The caller says which value marks a free place."""
+    """You pad with 0 whatever pad_id is. The caller chooses the value that marks padding."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), 0)
@@ -320,7 +320,7 @@ def pads_with_zero(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def repeats_the_last_entry(sequences, pad_id, max_len=None):
-    """You fill a row by repeating its last entry. A free place has to hold pad_id."""
+    """You fill a row by repeating its last entry. Fill it with pad_id."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)
@@ -335,7 +335,7 @@ def repeats_the_last_entry(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def pads_with_minus_one(sequences, pad_id, max_len=None):
-    """You pad with -1 whatever pad_id is. The caller says which value marks a free place."""
+    """You pad with -1 whatever pad_id is. The caller chooses the value that marks padding."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), -1)
@@ -412,8 +412,8 @@ def as_wide_as_the_shortest(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def as_wide_as_the_batch_is_large(sequences, pad_id, max_len=None):
-    """You take the number of sequences for the width. The batch size counts sequences (rows); the width counts time
-    steps (columns)."""
+    """You use the number of sequences as the width. The batch size counts sequences (rows); the width counts time steps
+    (columns)."""
     longest = len(sequences)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)
@@ -427,7 +427,7 @@ def as_wide_as_the_batch_is_large(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def puts_time_first(sequences, pad_id, max_len=None):
-    """Your batch is (time, batch): each sequence stands in a column. In this course the batch axis comes first."""
+    """Your batch is (time, batch): each sequence is a column. In this course the batch axis comes first."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)
@@ -441,7 +441,7 @@ def puts_time_first(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def drops_long_sequences(sequences, pad_id, max_len=None):
-    """You leave out the sequences that are too long. They stay in the batch, without their end."""
+    """You leave out the sequences that are too long. Keep them in the batch, without their end."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     sequences = [sequence for sequence in sequences if len(sequence) <= width]
@@ -474,7 +474,7 @@ def sorts_by_length(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def makes_floats(sequences, pad_id, max_len=None):
-    """You return floating point numbers, where ids and lengths are integers (torch.zeros and torch.ones make floats by
+    """You return floating-point numbers, but ids and lengths are integers (torch.zeros and torch.ones make floats by
     default).
 
     An embedding accepts integers only.
@@ -492,7 +492,7 @@ def makes_floats(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def returns_lengths_first(sequences, pad_id, max_len=None):
-    """The two results stand in the wrong order: the batch comes first, the lengths second."""
+    """The two results are in the wrong order: the batch comes first, the lengths second."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)
@@ -520,7 +520,7 @@ def lengths_are_one_too_large(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def pads_with_one(sequences, pad_id, max_len=None):
-    """You pad with 1 whatever pad_id is. The caller says which value marks a free place."""
+    """You pad with 1 whatever pad_id is. The caller chooses the value that marks padding."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), 1)
@@ -534,7 +534,7 @@ def pads_with_one(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def turns_sequences_around(sequences, pad_id, max_len=None):
-    """You write the entries of each sequence in reverse order. They keep their order."""
+    """You write the entries of each sequence in reverse order. Keep their order."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)
@@ -566,7 +566,7 @@ def sorts_the_shortest_first(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def returns_lists(sequences, pad_id, max_len=None):
-    """You return plain lists. Two tensors are wanted."""
+    """You return plain lists. Return two tensors."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)
@@ -580,7 +580,7 @@ def returns_lists(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def lengths_as_a_list(sequences, pad_id, max_len=None):
-    """Your lengths are a plain list. A tensor is wanted, as for the batch."""
+    """Your lengths are a plain list. Return a tensor, as for the batch."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)
@@ -594,7 +594,7 @@ def lengths_as_a_list(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def lengths_as_a_column(sequences, pad_id, max_len=None):
-    """Your lengths stand in a column, (batch, 1). One axis is enough: (batch,)."""
+    """Your lengths are a column, (batch, 1). One axis is enough: (batch,)."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)
@@ -608,8 +608,8 @@ def lengths_as_a_column(sequences, pad_id, max_len=None):
 
 @pad_batch.misconception
 def returns_a_mask(sequences, pad_id, max_len=None):
-    """Your second result is a mask: it marks the entries that differ from pad_id. The lengths are wanted, one number
-    for each row."""
+    """Your second result is a mask: it marks the entries that differ from pad_id. Return the lengths, one number for
+    each row."""
     longest = max((len(sequence) for sequence in sequences), default=0)
     width = longest if max_len is None else max_len
     batch = torch.full((len(sequences), width), pad_id)
@@ -636,6 +636,33 @@ def returns_only_the_batch(sequences, pad_id, max_len=None):
         batch[row, : len(kept)] = kept
         lengths[row] = len(kept)
     return batch
+
+
+@pad_batch.misconception
+def pads_with_zero_and_counts_by_value(sequences, pad_id, max_len=None):
+    """You pad with 0 whatever pad_id is, and your lengths count the entries of a row that differ from pad_id. Pad with
+    pad_id, and let a length count the entries of the sequence itself."""
+    longest = max((len(sequence) for sequence in sequences), default=0)
+    width = longest if max_len is None else max_len
+    batch = torch.full((len(sequences), width), 0)
+    for row, sequence in enumerate(sequences):
+        kept = sequence[:width]
+        batch[row, : len(kept)] = kept
+    return batch, (batch != pad_id).sum(dim=1)
+
+
+@pad_batch.misconception
+def cuts_one_entry_too_many(sequences, pad_id, max_len=None):
+    """You cut a sequence that is too long down to max_len - 1 entries. Its row has room for max_len."""
+    longest = max((len(sequence) for sequence in sequences), default=0)
+    width = longest if max_len is None else max_len
+    batch = torch.full((len(sequences), width), pad_id)
+    lengths = torch.zeros(len(sequences), dtype=torch.long)
+    for row, sequence in enumerate(sequences):
+        kept = sequence[: width - 1] if len(sequence) > width else sequence
+        batch[row, : len(kept)] = kept
+        lengths[row] = len(kept)
+    return batch, lengths
 
 
 @pad_batch.alternative

@@ -79,8 +79,8 @@ def expect_larger_shares_for_larger_numbers(got, x, dim):
     first = tuple(wrong.movedim(dim, -1).nonzero()[0].tolist())
     (low, high), (low_share, high_share) = (t.movedim(dim, -1)[first[:-1]][first[-1] :][:2] for t in (numbers, shares))
     raise Failure(
-        f"Along dim = {dim} stand x = {low:.4g} and x = {high:.4g}. The larger one should have the larger share, but "
-        f"its share is {high_share:.4g}, and that of the smaller one {low_share:.4g}.",
+        f"Along dim = {dim} there are x = {low:.4g} and x = {high:.4g}. The larger one should have the larger share, "
+        f"but its share is {high_share:.4g}, and that of the smaller one {low_share:.4g}.",
         Difference(got, want),
     )
 
@@ -91,7 +91,7 @@ def softmax_values(subject, case):
     expect_close(subject(x, dim), start_here.softmax(x, dim), "the softmax")
 
 
-@softmax.property("a gradient flows through it", points=1)
+@softmax.property("gradients flow back through it", points=1)
 def softmax_gradient(subject, case):
     x, dim = case.values()
     first = (0,) * x.dim()
@@ -105,11 +105,11 @@ def softmax_gradient(subject, case):
 
 
 def expect_shares(got, want, what):
-    """Near 10 000 a float32 has three digits left behind the point."""
+    """Near 10 000 a float32 has only three digits left after the decimal point."""
     expect_close(got, want, what, rtol=1e-3, atol=1e-3)
 
 
-@softmax.property("numbers near ±10 000 do no harm", points=2)
+@softmax.property("numbers near ±10 000 give the right shares too", points=2)
 def softmax_far_from_zero(subject, case):
     """The same numbers moved far away keep their shares; one number far above the others takes everything."""
     x, dim = case.values()
@@ -131,7 +131,7 @@ def softmax_far_from_zero(subject, case):
 
 @softmax.misconception
 def always_the_last_axis(x, dim):
-    """You always normalise along the last axis. The caller says in dim which axis it shall be."""
+    """You always normalise along the last axis. The caller chooses the axis, with dim."""
     largest = x.max(dim=-1, keepdim=True).values
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=-1, keepdim=True)
@@ -140,7 +140,7 @@ def always_the_last_axis(x, dim):
 
 @softmax.misconception
 def always_axis_0(x, dim):
-    """You always normalise along axis 0. The caller says in dim which axis it shall be.
+    """You always normalise along axis 0. The caller chooses the axis, with dim.
 
     On an axis 0 that counts the examples of a batch, different examples share one total.
     """
@@ -152,7 +152,7 @@ def always_axis_0(x, dim):
 
 @softmax.misconception
 def always_axis_1(x, dim):
-    """You always normalise along axis 1. The caller says in dim which axis it shall be."""
+    """You always normalise along axis 1. The caller chooses the axis, with dim."""
     largest = x.max(dim=1, keepdim=True).values
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=1, keepdim=True)
@@ -186,8 +186,8 @@ def maximum_without_keepdim(x, dim):
 
 @softmax.misconception
 def puts_the_axis_back_at_the_end(x, dim):
-    """Your sum gets its lost axis back at the end. It has to come back where it was, at dim: only for the last axis is
-    that the same place."""
+    """You put the lost axis of your sum back at the end. It has to come back where it was, at dim: only for the last
+    axis is that the same place."""
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=dim).unsqueeze(-1)
@@ -196,7 +196,7 @@ def puts_the_axis_back_at_the_end(x, dim):
 
 @softmax.misconception
 def puts_the_maximum_back_at_the_end(x, dim):
-    """Your maximum gets its lost axis back at the end. It has to come back where it was, at dim."""
+    """You put the lost axis of your maximum back at the end. It has to come back where it was, at dim."""
     largest = x.max(dim=dim).values.unsqueeze(-1)
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=dim, keepdim=True)
@@ -205,8 +205,8 @@ def puts_the_maximum_back_at_the_end(x, dim):
 
 @softmax.misconception
 def drops_the_minus_sign(x, dim):
-    """You treat dim = -2 like dim = 2. A negative dim counts from the end: -1 is the last axis. Torch's functions
-    understand it as it is."""
+    """You treat dim = -2 like dim = 2. A negative dim counts from the end: -1 is the last axis. Torch's functions take
+    it as it is."""
     dim = abs(dim)
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
@@ -231,7 +231,7 @@ def one_total_for_everything(x, dim):
     """You take one maximum and one total for the whole tensor. Each slice along dim is a distribution of its own and
     has its own total.
 
-    Your whole tensor adds up to 1 together.
+    All your shares together add up to 1.
     """
     largest = x.max()
     exponentials = torch.exp(x - largest)
@@ -251,7 +251,7 @@ def adds_up_everything(x, dim):
 
 @softmax.misconception
 def adds_up_along_the_last_axis(x, dim):
-    """Your sum always runs along the last axis. The caller says in dim which axis it shall be."""
+    """Your sum always runs along the last axis. The caller chooses the axis, with dim."""
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=-1, keepdim=True)
@@ -260,7 +260,7 @@ def adds_up_along_the_last_axis(x, dim):
 
 @softmax.misconception
 def adds_up_along_axis_0(x, dim):
-    """Your sum always runs along axis 0. The caller says in dim which axis it shall be."""
+    """Your sum always runs along axis 0. The caller chooses the axis, with dim."""
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=0, keepdim=True)
@@ -304,7 +304,7 @@ def subtracts_the_overall_mean(x, dim):
 
 @softmax.misconception
 def subtracts_the_smallest(x, dim):
-    """You subtract the smallest number along dim. It is the large exponents that do harm.
+    """You subtract the smallest number along dim. It is large exponents that overflow.
 
     No exponent is negative, but the large ones still overflow.
     """
@@ -316,7 +316,7 @@ def subtracts_the_smallest(x, dim):
 
 @softmax.misconception
 def clips_large_numbers(x, dim):
-    """You cut large numbers off before the exponential. Cutting off changes the shares, subtracting does not.
+    """You clip large numbers before the exponential. Clipping changes the shares, subtracting does not.
 
     Nothing overflows, but all numbers beyond the limit become equal.
     """
@@ -340,8 +340,8 @@ def replaces_nan_afterwards(x, dim):
 
 @softmax.misconception
 def divides_by_the_maximum(x, dim):
-    """You divide by the largest number instead of subtracting it. Division changes how far apart the numbers are, and
-    with that the shares."""
+    """You divide by the largest number instead of subtracting it. Division changes the differences between the numbers,
+    and with them the shares."""
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x / largest)
     total = exponentials.sum(dim=dim, keepdim=True)
@@ -350,7 +350,7 @@ def divides_by_the_maximum(x, dim):
 
 @softmax.misconception
 def turns_the_sign_around(x, dim):
-    """You turn the sign of x around.
+    """You flip the sign of x.
 
     The smallest number gets the largest share.
     """
@@ -385,7 +385,7 @@ def takes_powers_of_two(x, dim):
 def divides_by_the_mean(x, dim):
     """You divide by the mean of the exponentials. Divide by their sum.
 
-    The shares average 1, where their sum has to be 1.
+    The mean of your shares is 1, but their sum has to be 1.
     """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
@@ -397,7 +397,7 @@ def divides_by_the_mean(x, dim):
 def divides_by_the_length(x, dim):
     """You divide by the Euclidean length of the exponentials. Divide by their sum.
 
-    The squares add up to 1, where the shares themselves have to.
+    The squares of your shares add up to 1, but the shares themselves have to.
     """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
@@ -462,7 +462,7 @@ def takes_powers_of_ten(x, dim):
 
 @softmax.misconception
 def returns_logarithms(x, dim):
-    """You return the logarithms of the shares (a log-softmax). The shares themselves are wanted.
+    """You return the logarithms of the shares (a log-softmax). Return the shares themselves.
 
     Logarithms of shares are never positive.
     """
@@ -476,7 +476,7 @@ def returns_logarithms(x, dim):
 def normalises_twice(x, dim):
     """You apply a softmax to the result of a softmax. Once is enough.
 
-    These are the shares of the shares, which are nearly all alike.
+    These are the shares of the shares, which are all nearly equal.
     """
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x - largest)
@@ -486,7 +486,7 @@ def normalises_twice(x, dim):
 
 @softmax.misconception
 def takes_what_max_returns(x, dim):
-    """x.max(dim) returns two tensors, the largest numbers and their places. Take the values, or use x.amax."""
+    """x.max(dim) returns two tensors, the largest numbers and their positions. Take the values, or use x.amax."""
     largest = x.max(dim=dim, keepdim=True)
     exponentials = torch.exp(x - largest)
     total = exponentials.sum(dim=dim, keepdim=True)
@@ -501,7 +501,7 @@ def winner_takes_all(x, dim):
 
 @softmax.misconception
 def divides_by_the_root_of_the_size(x, dim):
-    """You divide x by the square root of its size first. That belongs to attention, where it is done outside of the
+    """You divide x by the square root of its size first. That belongs to attention, where it happens outside the
     softmax."""
     x = x / x.shape[dim] ** 0.5
     largest = x.max(dim=dim, keepdim=True).values
@@ -519,7 +519,7 @@ def is_a_sigmoid(x, dim):
 
 @softmax.misconception
 def leaves_the_axis_moved(x, dim):
-    """You moved dim to the end and did not move it back.
+    """You move dim to the end and do not move it back.
 
     The axes of the result are in another order than those of x.
     """
@@ -542,7 +542,7 @@ def changes_x_in_place(x, dim):
 
 @softmax.misconception
 def leaves_the_graph(x, dim):
-    """You cut the numbers out of torch's graph (by detach, item, tolist, or a new tensor made of plain numbers). No
+    """You take the numbers out of torch's graph (by detach, item, tolist, or a new tensor made of plain numbers). No
     gradient comes back through them.
 
     The shares are right, but nothing below this softmax could learn.
@@ -555,7 +555,7 @@ def leaves_the_graph(x, dim):
 
 @softmax.misconception
 def computes_in_numpy(x, dim):
-    """You compute in numpy, which knows no gradients. Use torch's own functions all the way.
+    """You compute in numpy, which does not track gradients. Use torch's own functions throughout.
 
     Torch refuses as soon as x needs a gradient.
     """
@@ -576,6 +576,33 @@ def overflows(x, dim):
     largest = x.max(dim=dim, keepdim=True).values
     exponentials = torch.exp(x)
     total = exponentials.sum(dim=dim, keepdim=True)
+    return exponentials / total
+
+
+@softmax.misconception
+def last_axis_and_overflows(x, dim):
+    """You always normalise along the last axis; the caller chooses the axis, with dim. And you take the exponential of
+    numbers that can be large."""
+    exponentials = torch.exp(x)
+    total = exponentials.sum(dim=-1, keepdim=True)
+    return exponentials / total
+
+
+@softmax.misconception
+def one_total_and_overflows(x, dim):
+    """You take one total for the whole tensor; each slice along dim is a distribution of its own. And you take the
+    exponential of numbers that can be large."""
+    exponentials = torch.exp(x)
+    total = exponentials.sum()
+    return exponentials / total
+
+
+@softmax.misconception
+def adds_up_the_exponents(x, dim):
+    """You divide by the sum of the exponents. Divide by the sum of their exponentials, exp of each."""
+    largest = x.max(dim=dim, keepdim=True).values
+    exponentials = torch.exp(x - largest)
+    total = (x - largest).sum(dim=dim, keepdim=True)
     return exponentials / total
 
 

@@ -29,7 +29,7 @@ squared_distances = Exercise(
 )
 
 
-@squared_distances.property("one number for each pair of points: (batch, n, m)", points=1)
+@squared_distances.property("there is one number for each pair of points: (batch, n, m)", points=1)
 def distances_shape(subject, case):
     a, b = case.values()
     expect_floats(subject(a, b), (a.shape[0], a.shape[1], b.shape[1]), "the table of distances")
@@ -48,26 +48,26 @@ def distances_to_oneself(subject, case):
     merged = (start_here.squared_distances(a, a) > 1e-3) & (got <= 1e-6)
     expect(
         not merged.any(),
-        "With b = a there is a 0 beside the diagonal, as if two different points were the same.",
+        "With b = a there is a 0 off the diagonal, as if two different points were the same.",
     )
 
 
 @squared_distances.property("it is right for a batch of one example", points=1)
 def distances_of_one_example(subject, case):
     a, b = (points[-1:] for points in case.values())
-    what = f"of the last example alone (a {tuple(a.shape)}, b {tuple(b.shape)}), the table of distances"
+    what = f"for the last example alone (a {tuple(a.shape)}, b {tuple(b.shape)}), the table of distances"
     expect_close(subject(a, b), start_here.squared_distances(a, b), what)
 
 
-@squared_distances.property("entry [s, i, j] is the sum over k of (a[s, i, k] - b[s, j, k])²", points=2)
+@squared_distances.property("entry [s, i, j] is the sum over f of (a[s, i, f] - b[s, j, f])²", points=2)
 def distances_values(subject, case):
     expect_close(subject(*case.values()), start_here.squared_distances(**case), "the table of distances")
 
 
 @squared_distances.misconception
 def has_a_and_b_exchanged(a, b):
-    """Your table is turned over: a runs along the columns and b along the rows. Entry [i, j] belongs to point i of a
-    and point j of b."""
+    """Your table is transposed: a runs along the columns and b along the rows. Entry [i, j] belongs to point i of a and
+    point j of b."""
     left = a.unsqueeze(1)
     right = b.unsqueeze(2)
     differences = left - right
@@ -76,8 +76,8 @@ def has_a_and_b_exchanged(a, b):
 
 @squared_distances.misconception
 def compares_point_by_point(a, b):
-    """You compare point i of a with point i of b only. Each point of a has to meet every point of b: without a new
-    axis in both, broadcasting has nothing to spread."""
+    """You compare point i of a with point i of b only. Each point of a has to meet every point of b: without a new axis
+    in both, broadcasting has nothing to expand."""
     left = a
     right = b
     differences = left - right
@@ -86,7 +86,7 @@ def compares_point_by_point(a, b):
 
 @squared_distances.misconception
 def unsqueezes_the_batch(a, b):
-    """Your new axes stand before the batch axis. They belong behind it.
+    """Your new axes come before the batch axis. They belong after it.
 
     Examples are compared with one another.
     """
@@ -98,7 +98,7 @@ def unsqueezes_the_batch(a, b):
 
 @squared_distances.misconception
 def unsqueezes_the_end(a, b):
-    """Your new axes stand beside the coordinates. They belong beside the points.
+    """Your new axes are next to the coordinates. They belong next to the points.
 
     Coordinates are compared with one another instead of points.
     """
@@ -110,7 +110,7 @@ def unsqueezes_the_end(a, b):
 
 @squared_distances.misconception
 def new_axis_of_b_at_the_end(a, b):
-    """Your new axis of b stands behind its coordinates. It belongs where the points of a are.
+    """Your new axis of b comes after its coordinates. It belongs where the points of a are.
 
     Coordinates are compared with one another instead of points.
     """
@@ -122,8 +122,8 @@ def new_axis_of_b_at_the_end(a, b):
 
 @squared_distances.misconception
 def both_new_axes_in_front(a, b):
-    """Both tensors got their new axis in the same place, in front of the points. The new axis of a has to stand where
-    the points of b are, and the other way round.
+    """Both tensors got their new axis in the same place, before the points. The new axis of a has to be where the
+    points of b are, and the other way round.
 
     Points are still compared one to one.
     """
@@ -135,8 +135,8 @@ def both_new_axes_in_front(a, b):
 
 @squared_distances.misconception
 def both_new_axes_behind(a, b):
-    """Both tensors got their new axis in the same place, behind the points. The new axis of a has to stand where the
-    points of b are, and the other way round.
+    """Both tensors got their new axis in the same place, after the points. The new axis of a has to be where the points
+    of b are, and the other way round.
 
     Points are still compared one to one.
     """
@@ -148,7 +148,7 @@ def both_new_axes_behind(a, b):
 
 @squared_distances.misconception
 def takes_the_root(a, b):
-    """You take a square root. The squared distances are wanted.
+    """You take a square root. Return the squared distances.
 
     These are the distances themselves.
     """
@@ -160,7 +160,7 @@ def takes_the_root(a, b):
 
 @squared_distances.misconception
 def takes_absolute_values(a, b):
-    """You add up absolute values. Each difference has to be squared."""
+    """You take the absolute value of each difference. Square it instead."""
     left = a.unsqueeze(2)
     right = b.unsqueeze(1)
     differences = left - right
@@ -169,7 +169,7 @@ def takes_absolute_values(a, b):
 
 @squared_distances.misconception
 def forgets_the_square(a, b):
-    """You add up the differences without squaring them.
+    """You do not square the differences.
 
     Positive and negative ones cancel out.
     """
@@ -193,7 +193,7 @@ def squares_the_sum(a, b):
 
 @squared_distances.misconception
 def squares_before_subtracting(a, b):
-    """You square the coordinates and then subtract. It is the difference that has to be squared."""
+    """You square the coordinates and then subtract. Square the differences instead."""
     left = a.unsqueeze(2).pow(2)
     right = b.unsqueeze(1).pow(2)
     differences = left - right
@@ -202,7 +202,7 @@ def squares_before_subtracting(a, b):
 
 @squared_distances.misconception
 def takes_the_mean(a, b):
-    """You take the mean over the coordinates. The sum is wanted."""
+    """You take the mean over the coordinates. Take the sum."""
     left = a.unsqueeze(2)
     right = b.unsqueeze(1)
     differences = left - right
@@ -222,7 +222,7 @@ def adds_the_points(a, b):
 def takes_dot_products(a, b):
     """You add up products of the coordinates: these are dot products.
 
-    They are large for vectors that agree. A distance is small for them.
+    They are large for vectors that agree, but a distance is small for them.
     """
     left = a.unsqueeze(2)
     right = b.unsqueeze(1)
@@ -256,7 +256,7 @@ def sums_over_the_points_of_a(a, b):
 
 @squared_distances.misconception
 def forgets_the_sum(a, b):
-    """You return the squares of the single coordinates: they still have to be added up over the last axis."""
+    """You do not sum over the coordinates, the last axis. Return one number for each pair of points."""
     left = a.unsqueeze(2)
     right = b.unsqueeze(1)
     differences = left - right
@@ -265,7 +265,7 @@ def forgets_the_sum(a, b):
 
 @squared_distances.misconception
 def keeps_the_summed_axis(a, b):
-    """You keep the axis that you added up, with length 1. Here it has to go."""
+    """You keep the axis that you summed over, with length 1. Here it has to disappear."""
     left = a.unsqueeze(2)
     right = b.unsqueeze(1)
     differences = left - right
@@ -274,7 +274,7 @@ def keeps_the_summed_axis(a, b):
 
 @squared_distances.misconception
 def sums_everything(a, b):
-    """You add up everything there is. Only the coordinates, the last axis, have to go.
+    """You sum over everything. Sum over the coordinates only, the last axis.
 
     One number is left.
     """
@@ -321,7 +321,7 @@ def only_the_first_example_of_a(a, b):
 
 @squared_distances.misconception
 def turns_the_distances_negative(a, b):
-    """Your distances have a minus sign in front. A square is never negative, and neither is a sum of squares."""
+    """Your distances have the wrong sign. A square is never negative, and neither is a sum of squares."""
     left = a.unsqueeze(2)
     right = b.unsqueeze(1)
     differences = left - right
@@ -330,7 +330,7 @@ def turns_the_distances_negative(a, b):
 
 @squared_distances.misconception
 def takes_the_largest_coordinate(a, b):
-    """You keep the largest of the squares. All of them have to be added up."""
+    """You keep the largest of the squares. Add up all of them."""
     left = a.unsqueeze(2)
     right = b.unsqueeze(1)
     differences = left - right
@@ -339,7 +339,7 @@ def takes_the_largest_coordinate(a, b):
 
 @squared_distances.misconception
 def adds_up_over_the_batch(a, b):
-    """You add up over the examples of the batch too. Each of them has a table of its own."""
+    """You sum over the examples of the batch too. Each of them has a table of its own."""
     left = a.unsqueeze(2)
     right = b.unsqueeze(1)
     differences = left - right

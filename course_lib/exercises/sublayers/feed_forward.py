@@ -27,9 +27,9 @@ feed_forward = Exercise(
     difficulty=1,
     hints=[
         "Read the formula from the inside out: one Linear, the maximum with 0, one Linear. What are their widths?",
-        "nn.Linear(d_in, d_out) works on the last axis, whatever stands in front of it: no loop over positions.",
-        "In __init__: self.w_1, self.w_2 and self.dropout = nn.Dropout(dropout). In forward, dropout falls on the "
-        "hidden values, after the ReLU and before the second Linear.",
+        "nn.Linear(d_in, d_out) works on the last axis, whatever comes before it: no loop over positions.",
+        "In __init__: self.w_1, self.w_2 and self.dropout = nn.Dropout(dropout). In forward, dropout is applied to "
+        "the hidden values, after the ReLU and before the second Linear.",
         "return self.w_2(self.dropout(torch.relu(self.w_1(x))))",
     ],
 )
@@ -92,7 +92,7 @@ def feed_forward_gradients(subject, case):
     expect_gradients(built, case["x"], right_feed_forward, numbers, at=(1, 0))
 
 
-@feed_forward.property("dropout falls on the hidden values, and in training alone", points=1)
+@feed_forward.property("dropout is applied to the hidden values, in training only", points=1)
 def feed_forward_dropout(subject, case):
     x, numbers = normal(3, 9, 7, seed=34), feed_forward_numbers(7, 5)
     built = filled(subject, (7, 5, case["dropout"]), numbers, [x], right_feed_forward(numbers, x))
@@ -171,7 +171,7 @@ def comes_from_dropped_input_and_hidden(seen, numbers, x, dropout):
 class HasNoActivation(nn.Module):
     """There is nothing between your two matrices. The ReLU belongs there.
 
-    So they are one matrix in the end: the ReLU is what makes the network more than a Linear.
+    So in the end they are one matrix: the ReLU is what makes the network more than a Linear.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -207,7 +207,7 @@ class ActivatesAtTheEnd(nn.Module):
 
 @feed_forward.misconception
 class ActivatesTwice(nn.Module):
-    """A second ReLU stands after the second Linear. There is one only, in between.
+    """There is a second ReLU after the second Linear. The formula has only one, in between.
 
     So no output can be negative.
     """
@@ -243,9 +243,9 @@ class ActivatesTheInput(nn.Module):
 
 @feed_forward.misconception
 class ActivatesTheInputToo(nn.Module):
-    """You apply a ReLU to x as well. There is one only, between the two Linears.
+    """You apply a ReLU to x as well. The formula has only one, between the two Linears.
 
-    So all that is negative in x is lost before the first Linear sees it.
+    So everything negative in x is lost before the first Linear sees it.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -416,7 +416,7 @@ class TakesAbsoluteValues(nn.Module):
 
 @feed_forward.misconception
 class AddsTheResidual(nn.Module):
-    """You add x to the result. The residual path is built around this network later.
+    """You add x to the result. The residual connection is built around this network later.
 
     So x would be counted twice.
     """
@@ -436,7 +436,7 @@ class AddsTheResidual(nn.Module):
 
 @feed_forward.misconception
 class NormalisesInside(nn.Module):
-    """You normalise inside of the network. The norm stands outside, in the residual path."""
+    """You normalise inside the network. The norm belongs outside, in the residual connection."""
 
     def __init__(self, d_model, d_ff, dropout=0.0):
         super().__init__()
@@ -453,8 +453,8 @@ class NormalisesInside(nn.Module):
 
 @feed_forward.misconception
 class IsAWholeSubLayer(nn.Module):
-    """You have built the whole sub-layer, with residual path and norm. Here it is the network alone; the path around
-    it comes later.
+    """You have built the whole sub-layer, with residual connection and norm. Here it is the network alone; what
+    surrounds it comes later.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -560,7 +560,7 @@ class TakesDFfForARatio(nn.Module):
 class StaysWide(nn.Module):
     """The second Linear does not come back to d_model.
 
-    A residual path needs the shape that came in.
+    A residual connection needs the shape that came in.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -635,7 +635,7 @@ class ConvolvesWithoutTransposing(nn.Module):
 
 @feed_forward.misconception
 class LeavesTheChannelsInTheMiddle(nn.Module):
-    """The result still has the channels in the middle: (batch, d_model, time). It is to be turned back."""
+    """The result still has the channels in the middle: (batch, d_model, time). Swap the axes back."""
 
     def __init__(self, d_model, d_ff, dropout=0.0):
         super().__init__()
@@ -669,7 +669,7 @@ class AveragesOverTime(nn.Module):
 
 @feed_forward.misconception
 class ForgetsDropout(nn.Module):
-    """Nothing is dropped in training. Dropout falls on the hidden values."""
+    """Nothing is dropped in training. Dropout is applied to the hidden values."""
 
     def __init__(self, d_model, d_ff, dropout=0.0):
         super().__init__()
@@ -685,7 +685,7 @@ class ForgetsDropout(nn.Module):
 
 @feed_forward.misconception
 class DropsTheResult(nn.Module):
-    """Your dropout falls on the result, after the second Linear. Here it falls on the hidden values, before it."""
+    """You apply dropout to the result, after the second Linear. Here it is applied to the hidden values, before it."""
 
     def __init__(self, d_model, d_ff, dropout=0.0):
         super().__init__()
@@ -718,7 +718,7 @@ class DropsTwice(nn.Module):
 
 @feed_forward.misconception
 class DropsTheInput(nn.Module):
-    """Your dropout falls on x. Here it falls on the hidden values, after the ReLU."""
+    """You apply dropout to x. Here it is applied to the hidden values, after the ReLU."""
 
     def __init__(self, d_model, d_ff, dropout=0.0):
         super().__init__()
@@ -809,7 +809,7 @@ class DropsWithoutRescaling(nn.Module):
 
 @feed_forward.misconception
 class KeepsWithTheProbability(nn.Module):
-    """You take dropout for the probability to keep a value. It is the probability to drop one."""
+    """You take dropout for the probability of keeping a value. It is the probability of dropping one."""
 
     def __init__(self, d_model, d_ff, dropout=0.0):
         super().__init__()
@@ -826,10 +826,10 @@ class KeepsWithTheProbability(nn.Module):
 
 @feed_forward.misconception
 class KeepsItsLayersInAList(nn.Module):
-    """Your layers stand in a plain Python list. There a module does not find them: nn.ModuleList or nn.Sequential keeps
+    """Your layers are in a plain Python list, where a module does not find them: nn.ModuleList or nn.Sequential keeps
     layers that it knows.
 
-    So no optimizer trains them, and .to(device) and state_dict() pass them by.
+    So no optimizer trains them, and .to(device) and state_dict() miss them.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):

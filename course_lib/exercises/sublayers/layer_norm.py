@@ -106,7 +106,7 @@ def formula(case):
 
 @layer_norm.misconception
 class UsesStdPlusEps(nn.Module):
-    """This is a norm that stands in many public programs: `x.std()`, which divides by d_model - 1, and eps beside the
+    """This is a norm found in many public programs: `x.std()`, which divides by d_model - 1, and eps beside the
     root. The formula divides by d_model and has eps under the root.
     """
 
@@ -167,8 +167,8 @@ class PutsEpsBesideTheRoot(nn.Module):
 
 @layer_norm.misconception
 class TakesTheRootOfTheDeviation(nn.Module):
-    """You take a root twice: under your root there is already the standard deviation. Under the root stands the
-    variance.
+    """You take a root twice: under your root there is already the standard deviation. The variance belongs under the
+    root.
     """
 
     def __init__(self, d_model, eps=1e-05):
@@ -212,7 +212,7 @@ class DividesByTheVariance(nn.Module):
 class MultipliesByTheDeviation(nn.Module):
     """You multiply by the standard deviation. x minus its mean is divided by it.
 
-    So a position that varies much becomes even larger.
+    So a position with a large spread gets an even larger one.
     """
 
     def __init__(self, d_model, eps=1e-05):
@@ -432,7 +432,7 @@ class NormalisesLikeABatchNorm(nn.Module):
 @layer_norm.misconception
 class NormalisesAlongAxisOne(nn.Module):
     """You take mean and variance along axis 1, counted from the front. The features are the last axis, however many
-    stand in front of it: dim=-1.
+    come before it: dim=-1.
     """
 
     def __init__(self, d_model, eps=1e-05):
@@ -729,7 +729,7 @@ class SharesOneGain(nn.Module):
 class StartsAtZero(nn.Module):
     """Your gain starts at 0. It starts at 1.
 
-    So the norm answers the same for every x.
+    So the norm gives the same result for every x.
     """
 
     def __init__(self, d_model, eps=1e-05):
@@ -805,7 +805,7 @@ class TorchsOwnModule(nn.Module):
 @layer_norm.misconception
 class NormalisesAlongAxisTwo(nn.Module):
     """You take mean and variance along axis 2, counted from the front. The features are the last axis, however many
-    stand in front of it: dim=-1.
+    come before it: dim=-1.
 
     With (batch, time, d_model) that is the same; x may have more axes in front, or fewer.
     """
@@ -849,7 +849,7 @@ class StartsTheGainAroundZero(nn.Module):
 
 @layer_norm.misconception
 class SquaresTheRawInput(nn.Module):
-    """Under your root stands the mean of x² and not the variance: the mean of the squared distances from the mean."""
+    """Under your root is the mean of x², not the variance: the mean of the squared distances from the mean."""
 
     def __init__(self, d_model, eps=1e-05):
         super().__init__()

@@ -40,7 +40,7 @@ masked_batch_statistics = Exercise(
         "Set padding to 0 and add up over batch and time. For the variance, subtract the mean first; then "
         "padding is no "
         "longer 0 and has to be hidden a second time.",
-        "Another way: x[mask] is a matrix with the real positions alone, (count, d_model).",
+        "Another way: x[mask] is a matrix with only the real positions, (count, d_model).",
         "mean = x[mask].mean(dim=0); variance = (x[mask] - mean).pow(2).mean(dim=0)",
     ],
 )
@@ -73,7 +73,7 @@ def statistics_variance(subject, case):
     expect_close(variance, case["x"][case["mask"]].var(dim=0, unbiased=False), "the variance")
 
 
-@masked_batch_statistics.property("what stands in the padding makes no difference", points=1)
+@masked_batch_statistics.property("what the padding holds makes no difference", points=1)
 def statistics_padding(subject, case):
     junk = case["x"].masked_fill(~case["mask"][..., None], 70.0)
     right = reference.masked_batch_statistics(case["x"], case["mask"])
@@ -226,7 +226,7 @@ def centres_padding_too(x, mask):
 
 @masked_batch_statistics.misconception
 def hides_padding_in_the_mean_alone(x, mask):
-    """Padding is in your variance: its squares are added up too. It is to be hidden there as well as in the mean."""
+    """Padding is in your variance: its squares are added up too. It has to be hidden there as well as in the mean."""
     check_positions(x, mask)
     real = mask.unsqueeze(-1)
     count = real.sum()
@@ -348,7 +348,7 @@ def spreads_one_number_out(x, mask):
 
 @masked_batch_statistics.misconception
 def exchanges_the_two(x, mask):
-    """The two results stand in the wrong order: the mean comes first, the variance second."""
+    """The two results are in the wrong order: the mean comes first, the variance second."""
     check_positions(x, mask)
     real = mask.unsqueeze(-1)
     count = real.sum()

@@ -67,7 +67,7 @@ def computes_pre_norm(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def normalises_before_and_after(x, sublayer, norm):
-    """You normalise twice, before the sub-layer and after the sum. Post-norm normalises the sum alone."""
+    """You normalise twice, before the sub-layer and at the end. Post-norm normalises the sum alone."""
     update = sublayer(norm(x))
     check_shape_is_kept(x, update)
     return norm(x + update)
@@ -123,7 +123,7 @@ def doubles_the_update(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def adds_inside_the_sublayer(x, sublayer, norm):
-    """You add inside of the sub-layer's argument. x has to reach the sum untouched.
+    """You add inside the sub-layer's argument. x has to reach the sum untouched.
 
     So there is no path around the sub-layer.
     """
@@ -167,7 +167,7 @@ def subtracts_the_update(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def multiplies_by_the_update(x, sublayer, norm):
-    """You multiply x by the update. A residual path adds."""
+    """You multiply x by the update. A residual connection adds."""
     update = sublayer(x)
     check_shape_is_kept(x, update)
     return norm(x * update)

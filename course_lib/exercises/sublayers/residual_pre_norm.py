@@ -22,7 +22,7 @@ residual_pre_norm = Exercise(
     minutes=4,
     difficulty=1,
     hints=[
-        "The norm stands at the door of the sub-layer. On the path around it there is nothing at all.",
+        "The norm comes right before the sub-layer. On the path around it there is nothing at all.",
         "What does the sub-layer get? And what is its answer added to?",
         "return x + sublayer(norm(x))",
     ],
@@ -57,7 +57,7 @@ def pre_norm_values(subject, case):
 
 @residual_pre_norm.misconception
 def computes_post_norm(x, sublayer, norm):
-    """This is post-norm: you normalise the sum. In pre-norm the norm stands in front of the sub-layer, and the sum is
+    """This is post-norm: you normalise the sum. In pre-norm the norm comes before the sub-layer, and the sum is
     left alone.
     """
     update = sublayer(x)
@@ -132,7 +132,7 @@ def leaves_the_path_out(x, sublayer, norm):
 
 @residual_pre_norm.misconception
 def adds_at_the_door(x, sublayer, norm):
-    """You add inside of the sub-layer's argument. x has to reach the sum untouched.
+    """You add inside the sub-layer's argument. x has to reach the sum untouched.
 
     So there is no path around the sub-layer.
     """
@@ -199,7 +199,7 @@ def takes_the_update_away(x, sublayer, norm):
 
 @residual_pre_norm.misconception
 def multiplies_x_and_update(x, sublayer, norm):
-    """You multiply x by the update. A residual path adds."""
+    """You multiply x by the update. A residual connection adds."""
     update = sublayer(norm(x))
     check_shape_is_kept(x, update)
     return x * update

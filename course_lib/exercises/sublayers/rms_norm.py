@@ -37,8 +37,8 @@ rms_norm = Exercise(
     hints=[
         "The name is the recipe, read from right to left: square the features, take their mean, take the "
         "root. Then divide.",
-        "No mean is subtracted and no bias is added. eps stands under the root, as before.",
-        "The mean of the squares goes along the last axis, with keepdim=True.",
+        "No mean is subtracted and no bias is added. eps is under the root, as before.",
+        "The mean of the squares is taken along the last axis, with keepdim=True.",
         "mean_square = x.pow(2).mean(dim=-1, keepdim=True); self.gain * x / torch.sqrt(mean_square + self.eps)",
     ],
 )
@@ -100,7 +100,7 @@ def formula(case):
 
 @rms_norm.misconception
 class RmsPlusEps(nn.Module):
-    """You add eps to the root mean square. In the formula it is added to the mean square, under the root."""
+    """You add eps beside the root. In the formula it is added to the mean square, under the root."""
 
     def __init__(self, d_model, eps=1e-06):
         super().__init__()
@@ -148,8 +148,8 @@ class UsesTheUnbiasedVarianceInstead(nn.Module):
 
 @rms_norm.misconception
 class TakesTheRootTwice(nn.Module):
-    """You take a root twice: under your root there is already a root mean square. Under the root stands the mean
-    square.
+    """You take a root twice: under your root there is already a root mean square. The mean square belongs under the
+    root.
     """
 
     def __init__(self, d_model, eps=1e-06):
@@ -166,7 +166,7 @@ class TakesTheRootTwice(nn.Module):
 
 @rms_norm.misconception
 class RootOfTheStandardDeviation(nn.Module):
-    """Under your root stands the standard deviation of x. It should be the mean of x²."""
+    """Under your root is the standard deviation of x. It should be the mean of x²."""
 
     def __init__(self, d_model, eps=1e-06):
         super().__init__()
@@ -307,7 +307,7 @@ class AveragesAbsoluteValues(nn.Module):
 
 @rms_norm.misconception
 class MeanSquareOverTime(nn.Module):
-    """Your mean of squares goes along the time axis. It goes over the features of each position, the last axis."""
+    """Your mean of squares is taken along the time axis. It should run over each position's features, the last axis."""
 
     def __init__(self, d_model, eps=1e-06):
         super().__init__()
@@ -323,8 +323,8 @@ class MeanSquareOverTime(nn.Module):
 
 @rms_norm.misconception
 class MeanSquareAlongAxisOne(nn.Module):
-    """Your mean of squares goes along axis 1, counted from the front. The features are the last axis, however many
-    stand in front of it: dim=-1.
+    """Your mean of squares is taken along axis 1, counted from the front. The features are the last axis, however many
+    come before it: dim=-1.
     """
 
     def __init__(self, d_model, eps=1e-06):
@@ -341,7 +341,7 @@ class MeanSquareAlongAxisOne(nn.Module):
 
 @rms_norm.misconception
 class MeanSquareOverTheBatch(nn.Module):
-    """Your mean of squares goes along the first axis, the batch. It goes over the features of each position."""
+    """Your mean of squares is taken along the first axis, the batch. It should run over each position's features."""
 
     def __init__(self, d_model, eps=1e-06):
         super().__init__()
@@ -408,7 +408,7 @@ class LosesTheAxis(nn.Module):
 
 @rms_norm.misconception
 class HasABias(nn.Module):
-    """Your norm has a bias. RMSNorm has a gain alone."""
+    """Your norm has a bias. RMSNorm has only a gain."""
 
     def __init__(self, d_model, eps=1e-06):
         super().__init__()
@@ -495,7 +495,7 @@ class SharesOneGainForAll(nn.Module):
 class StartsTheGainAtZero(nn.Module):
     """Your gain starts at 0. It starts at 1.
 
-    So the norm answers 0 to everything.
+    So the norm returns 0 for everything.
     """
 
     def __init__(self, d_model, eps=1e-06):
@@ -612,8 +612,8 @@ class TorchsOwnRmsNorm(nn.Module):
 
 @rms_norm.misconception
 class MeanSquareAlongAxisTwo(nn.Module):
-    """Your mean of squares goes along axis 2, counted from the front. The features are the last axis, however many
-    stand in front of it: dim=-1.
+    """Your mean of squares is taken along axis 2, counted from the front. The features are the last axis, however many
+    come before it: dim=-1.
 
     With (batch, time, d_model) that is the same; x may have more axes in front, or fewer.
     """

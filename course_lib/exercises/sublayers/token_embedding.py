@@ -170,7 +170,7 @@ class OnlyLooksUp(nn.Module):
 
 @token_embedding.misconception
 class UsesXavier(nn.Module):
-    """You start the table as one starts a Linear (Xavier). Its numbers should have the variance 1/d_model.
+    """You initialise the table like a Linear (Xavier). Its numbers should have the variance 1/d_model.
 
     So they shrink with the size of the vocabulary.
     """
@@ -190,7 +190,7 @@ class UsesXavier(nn.Module):
 
 @token_embedding.misconception
 class ForgetsTheScale(nn.Module):
-    """The row is returned as it is. It is multiplied by √d_model.
+    """The row is returned as it is. It should be multiplied by √d_model.
 
     So the position vectors drown it.
     """
@@ -375,7 +375,7 @@ class StartsAtTheScaleItself(nn.Module):
 
 @token_embedding.misconception
 class OverwritesThePaddingRow(nn.Module):
-    """The row of padding is not zero at the start. nn.Embedding zeroes it when it is made, and numbers that are filled
+    """The padding row is not zero at the start. nn.Embedding zeroes it when it is made, and numbers that are filled
     in afterwards overwrite that.
     """
 
@@ -394,7 +394,7 @@ class OverwritesThePaddingRow(nn.Module):
 class LetsPaddingLearn(nn.Module):
     """The padding row is zero at the start, but nothing protects it. nn.Embedding has an argument for this.
 
-    So it gets gradients and will be a word like any other.
+    So it gets gradients and becomes a word like any other.
     """
 
     def __init__(self, vocab_size, d_model, pad_id=0):
@@ -427,7 +427,7 @@ class HasNoPadding(nn.Module):
 
 @token_embedding.misconception
 class PadsWithZeroAlways(nn.Module):
-    """You take id 0 for padding, whatever pad_id says."""
+    """You use id 0 for padding, whatever pad_id says."""
 
     def __init__(self, vocab_size, d_model, pad_id=0):
         super().__init__()

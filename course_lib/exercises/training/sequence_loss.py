@@ -53,7 +53,7 @@ def loss_without_padding(subject, case):
     expect_loss(subject(logits, targets, pad_id), want, "the loss of targets among which there is no padding")
 
 
-@sequence_loss.property("padding does not count, neither above nor below the fraction line", points=2)
+@sequence_loss.property("padding does not count, neither in the sum nor in the number of targets", points=2)
 def loss_with_padding(subject, case):
     logits, targets, pad_id = case.values()
     want = training.sequence_loss(logits, targets, pad_id)
@@ -73,6 +73,9 @@ def loss_gradient(subject, case):
 @sequence_loss.property("logits of ±1000 do no harm", points=1)
 def loss_of_large_logits(subject, case):
     logits, targets, pad_id = case.values()
+    certain = LARGE * F.one_hot(targets, logits.shape[-1]).to(logits.dtype)
+    what = "the loss of a model that gives every target a logit of 1000, and all other words 0,"
+    expect_loss(subject(certain, targets, pad_id), torch.zeros(()), what)
     large = LARGE * logits.sign() + logits
     want = training.sequence_loss(large, targets, pad_id)
     expect_loss(subject(large, targets, pad_id), want, "the loss of logits of about ±1000")
@@ -117,7 +120,7 @@ def sums_over_targets(logits, targets, pad_id):
 def divides_by_the_batch(logits, targets, pad_id):
     """You divide the sum by the number of sentences. Divide by the number of real targets.
 
-    Like this the loss depends on the length of the sentences."""
+    The loss then depends on the length of the sentences."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1))
     losses = -chosen.squeeze(-1)
@@ -129,7 +132,7 @@ def divides_by_the_batch(logits, targets, pad_id):
 def mean_of_sentence_means(logits, targets, pad_id):
     """You take the mean of each sentence first and then the mean of the sentences. Every real target counts the same.
 
-    Like this a word in a short sentence counts for more than one in a long sentence."""
+    A word in a short sentence counts for more than one in a long sentence."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1))
     losses = -chosen.squeeze(-1)
@@ -272,7 +275,7 @@ def shifts_again(logits, targets, pad_id):
     """You shift the targets once more. The decoder's input was shifted already, so that logits[:, t] is about
     targets[:, t].
 
-    Like this the model is trained to predict two words ahead."""
+    The model is then trained to predict two words ahead."""
     logits = logits[:, :-1]
     targets = targets[:, 1:]
     log_probabilities = logits.log_softmax(dim=-1)
@@ -439,9 +442,8 @@ def squares_the_difference(logits, targets, pad_id):
 
 @sequence_loss.misconception
 def subtracts_distributions(logits, targets, pad_id):
-    """You add up the differences between prediction and one-hot target. Compare by -log p of the target.
-
-    Both add up to 1, so the differences add up to 0 whatever the model says."""
+    """Your loss is 0 whatever the model says, as is the sum of all differences between prediction and one-hot target:
+    both add up to 1. Compare by -log p of the target."""
     probabilities = logits.softmax(dim=-1)
     chosen = F.one_hot(targets, logits.shape[-1])
     losses = (probabilities - chosen).sum(dim=-1)
@@ -476,7 +478,7 @@ def counts_padding_above_only(logits, targets, pad_id):
 def divides_by_the_length_of_time(logits, targets, pad_id):
     """You divide by the length of the time axis. Divide by the number of real targets.
 
-    Like this the loss grows with the number of sentences."""
+    The loss then grows with the number of sentences."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1))
     losses = -chosen.squeeze(-1)

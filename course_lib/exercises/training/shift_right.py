@@ -110,7 +110,7 @@ def drops_the_last_and_no_more(targets, bos_id):
 def shifts_to_the_left(targets, bos_id):
     """You shift to the left. The decoder is given the past: shift to the right.
 
-    Like this it sees the token *after* the one it is asked for."""
+    Now it sees the token *after* the one it is asked for."""
     first = torch.full_like(targets[:, :1], bos_id)
     return torch.cat([targets[:, 1:], first], dim=1)
 

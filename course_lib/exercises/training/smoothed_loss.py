@@ -425,7 +425,7 @@ def divides_by_the_sentences(logits, targets, pad_id, epsilon):
 def averages_sentences_first(logits, targets, pad_id, epsilon):
     """You take the mean of each sentence first and then the mean of the sentences. Every real target counts the same.
 
-    Like this a word in a short sentence counts for more than one in a long sentence."""
+    A word in a short sentence counts for more than one in a long sentence."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
     average = log_probabilities.mean(dim=-1)

@@ -444,6 +444,23 @@ def returns_the_loss_after_the_step(model, optimizer, source, targets, bos_id, p
 
 
 @train_step.misconception
+def measures_again_after_the_step(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+    """You compute the loss again after the step. The loss before the step is asked for, and it is there already.
+
+    A second forward pass costs time."""
+    model.train()
+    optimizer.zero_grad()
+    logits = model(source, training.shift_right(targets, bos_id))
+    loss = training.sequence_loss(logits, targets, pad_id)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    with torch.no_grad():
+        logits = model(source, training.shift_right(targets, bos_id))
+    return training.sequence_loss(logits, targets, pad_id).item()
+
+
+@train_step.misconception
 def returns_the_length_of_the_gradient(model, optimizer, source, targets, bos_id, pad_id, max_norm):
     """You return what clip_grad_norm_ returned: the length of the gradient. The loss is asked for."""
     model.train()

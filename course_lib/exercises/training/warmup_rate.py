@@ -113,7 +113,7 @@ def rises_with_the_root(step, d_model, warmup):
 def falls_with_the_step(step, d_model, warmup):
     """Your second part is 1 / step. It falls as one over the root of the step.
 
-    The two parts meet at step = warmup only like that."""
+    Only then do the two parts meet at step = warmup."""
     rising = step * warmup**-1.5
     falling = step**-1.0
     return d_model**-0.5 * min(rising, falling)
@@ -170,6 +170,23 @@ def divides_by_d_model(step, d_model, warmup):
     rising = step * warmup**-1.5
     falling = step**-0.5
     return d_model**-1.0 * min(rising, falling)
+
+
+@warmup_rate.misconception
+def halves_instead_of_taking_the_root(step, d_model, warmup):
+    """You divide by d_model and by 2: in Python `d_model ** -1 / 2` is (d_model ** -1) / 2. The exponent -1/2 needs
+    brackets."""
+    rising = step * warmup**-1.5
+    falling = step**-0.5
+    return d_model**-1 / 2 * min(rising, falling)
+
+
+@warmup_rate.misconception
+def halves_every_power(step, d_model, warmup):
+    """Your exponents lack brackets: in Python `x ** -1 / 2` is (x ** -1) / 2."""
+    rising = step * (warmup**-3 / 2)
+    falling = step**-1 / 2
+    return d_model**-1 / 2 * min(rising, falling)
 
 
 @warmup_rate.misconception

@@ -72,11 +72,11 @@ find_the_leak = Exercise(
     difficulty=2,
     hidden_points=2,
     hints=[
-        "Ask the model twice: once with the sentence as it is, once with one token replaced. Outputs that differ "
+        "Run the model twice: once with the sentence as it is, once with one token replaced. Outputs that differ "
         "depend on "
         "that token. Do this for every token.",
         "function wants a batch: ids[None] is a batch of one sentence. Take a fresh copy of ids for each token "
-        "(ids.clone()), and make sure that the new token is another one, and in the vocabulary.",
+        "(ids.clone()), and make sure that the new token differs from the old one and is in the vocabulary.",
         "An output position has changed if any of its features has: (after != before).any(dim=-1). What is hidden has "
         "weight exactly 0, so you may compare exactly.",
         "One column for each replaced token: torch.stack(columns, dim=1) is (output, input).",
@@ -108,7 +108,7 @@ def leak_small(subject, case):
 
 
 def expect_influences(got, case, except_for=None):
-    """The matrix is right, but for some squares that are not looked at."""
+    """The matrix is right, except for some squares that are not compared."""
     want = truth(case)
     wrong = got != want if except_for is None else (got != want) & ~except_for
     if wrong.any():
@@ -147,7 +147,7 @@ def leak_in_attention(subject, case):
 
 @find_the_leak.misconception
 def transposes_the_matrix(function, ids, vocab_size):
-    """Rows and columns have changed places: rows are outputs, columns are the inputs that were replaced."""
+    """Rows and columns are swapped: rows are outputs, columns are the inputs that were replaced."""
     before = function(ids[None])[0]
     columns = []
     for j in range(len(ids)):
@@ -267,6 +267,21 @@ def calls_tiny_changes_none(function, ids, vocab_size):
 
 
 @find_the_leak.misconception
+def compares_the_best_guesses(function, ids, vocab_size):
+    """You look only at which feature of an output is the largest. An output depends on a token if any of its numbers
+    changes."""
+    before = function(ids[None])[0]
+    columns = []
+    for j in range(len(ids)):
+        changed = ids.clone()
+        changed[j] = ids[j] + 1 if ids[j] + 1 < vocab_size else ids[j] - 1
+        after = function(changed[None])[0]
+        moved = after.argmax(dim=-1) != before.argmax(dim=-1)
+        columns.append(moved)
+    return torch.stack(columns, dim=1)
+
+
+@find_the_leak.misconception
 def changes_everything_from_there_on(function, ids, vocab_size):
     """You replace every token from j on. Replace one at a time.
 
@@ -299,7 +314,7 @@ def keeps_earlier_changes(function, ids, vocab_size):
 
 @find_the_leak.misconception
 def changes_the_callers_ids(function, ids, vocab_size):
-    """`changed = ids` is no copy: you replace the token in the caller's sentence.
+    """`changed = ids` does not copy: you replace the token in the caller's sentence.
 
     So all replacements pile up.
     """
@@ -316,7 +331,7 @@ def changes_the_callers_ids(function, ids, vocab_size):
 
 @find_the_leak.misconception
 def leaves_the_vocabulary(function, ids, vocab_size):
-    """The new token may lie outside of the vocabulary: the last token has no successor."""
+    """The new token may lie outside the vocabulary: the last token has no successor."""
     before = function(ids[None])[0]
     columns = []
     for j in range(len(ids)):
@@ -330,9 +345,9 @@ def leaves_the_vocabulary(function, ids, vocab_size):
 
 @find_the_leak.misconception
 def replaces_by_token_zero(function, ids, vocab_size):
-    """You replace every token by 0. The new token has to be another one than the old.
+    """You replace every token by 0. The new token has to differ from the old one.
 
-    Where 0 stands already, nothing changes and nothing is seen.
+    Where the token already is 0, nothing changes and nothing is seen.
     """
     before = function(ids[None])[0]
     columns = []
@@ -347,9 +362,9 @@ def replaces_by_token_zero(function, ids, vocab_size):
 
 @find_the_leak.misconception
 def replaces_by_the_last_token(function, ids, vocab_size):
-    """You replace every token by the last one of the vocabulary. The new token has to be another one than the old.
+    """You replace every token by the last one of the vocabulary. The new token has to differ from the old one.
 
-    Where it stands already, nothing changes and nothing is seen.
+    Where that token already stands, nothing changes and nothing is seen.
     """
     before = function(ids[None])[0]
     columns = []
@@ -364,7 +379,7 @@ def replaces_by_the_last_token(function, ids, vocab_size):
 
 @find_the_leak.misconception
 def compares_with_the_one_before(function, ids, vocab_size):
-    """You compare each answer with the one before it, in which another token was replaced. Compare with the
+    """You compare each result with the previous one, in which another token was replaced. Compare with the
     original.
     """
     before = function(ids[None])[0]
@@ -395,9 +410,7 @@ def shows_what_does_not_change(function, ids, vocab_size):
 
 @find_the_leak.misconception
 def shows_the_future_alone(function, ids, vocab_size):
-    """You show the future alone. The matrix is to have every influence, also that of earlier tokens: reading it is
-    another step.
-    """
+    """You show only the future. The matrix should show every influence, that of earlier tokens too."""
     before = function(ids[None])[0]
     columns = []
     for j in range(len(ids)):
@@ -425,9 +438,9 @@ def forgets_the_batch_axis(function, ids, vocab_size):
 
 @find_the_leak.misconception
 def swaps_instead_of_replacing(function, ids, vocab_size):
-    """You exchange two tokens. Replace one.
+    """You swap two tokens. Replace one.
 
-    An exchange changes two places at once, or none if they are equal.
+    A swap changes two places at once, or none if they are equal.
     """
     before = function(ids[None])[0]
     columns = []
@@ -442,9 +455,7 @@ def swaps_instead_of_replacing(function, ids, vocab_size):
 
 @find_the_leak.misconception
 def forgets_to_look_at_each_output(function, ids, vocab_size):
-    """Every output gets the same answer: all rows of your matrix are alike. Ask of each output position whether it has
-    changed.
-    """
+    """All rows of your matrix are the same. Decide for each output position whether it has changed."""
     before = function(ids[None])[0]
     columns = []
     for j in range(len(ids)):
@@ -458,7 +469,7 @@ def forgets_to_look_at_each_output(function, ids, vocab_size):
 
 @find_the_leak.misconception
 def assumes_as_many_outputs_as_inputs(function, ids, vocab_size):
-    """You assume that there are as many outputs as inputs. The number of rows is what the function gives."""
+    """You assume that there are as many outputs as inputs. There are as many rows as the function has outputs."""
     before = function(ids[None])[0]
     result = torch.zeros(len(ids), len(ids), dtype=torch.bool)
     for j in range(len(ids)):
@@ -472,8 +483,8 @@ def assumes_as_many_outputs_as_inputs(function, ids, vocab_size):
 
 @find_the_leak.misconception
 def asks_the_same_twice(function, ids, vocab_size):
-    """Your matrix is False everywhere: nothing that you compare ever differs. (Is the changed sentence the one that the
-    model is asked?)
+    """Your matrix is False everywhere: nothing that you compare ever differs. (Does the model get the changed
+    sentence?)
     """
     before = function(ids[None])[0]
     columns = []

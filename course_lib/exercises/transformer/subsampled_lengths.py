@@ -24,9 +24,8 @@ subsampled_lengths = Exercise(
         "Draw seven frames and a window of three that moves by two. Where does it start the first time, the "
         "second, the "
         "third? When does it no longer fit?",
-        "The first window always starts at 0. The last start is at most length - kernel. How many steps of "
-        "`stride` are "
-        "that? And one more window than steps.",
+        "The first window always starts at 0. The last start is at most length - kernel. How many steps of `stride` "
+        "is that? There is one more window than steps.",
         "Round down: torch.div(a, b, rounding_mode='floor') or a // b. Then no length may be below 0: clamp(min=0).",
     ],
 )
@@ -70,12 +69,12 @@ def lengths_exact(subject, case):
     expect_lengths(lengths_of(subject, case), case, fits)
 
 
-@subsampled_lengths.property("a window that does not fit whole does not count", points=1)
+@subsampled_lengths.property("a window that does not fit entirely does not count", points=1)
 def lengths_rounding(subject, case):
     expect_lengths(lengths_of(subject, case), case, case["lengths"] >= case["kernel"])
 
 
-@subsampled_lengths.property("a recording shorter than the window has nothing left, never less than nothing", points=1)
+@subsampled_lengths.property("a recording shorter than the window has no frames left: 0, never less", points=1)
 def lengths_short(subject, case):
     expect_lengths(lengths_of(subject, case), case, case["lengths"] < case["kernel"])
 
@@ -123,7 +122,7 @@ def forgets_the_stride(lengths, kernel, stride):
 
 @subsampled_lengths.misconception
 def divides_with_the_first_window(lengths, kernel, stride):
-    """You add the one for the first window before you divide. It is one window more, not one frame more."""
+    """You add the one for the first window before you divide. It is one more window, not one more frame."""
     last_start = lengths - kernel + 1
     windows = torch.div(last_start, stride, rounding_mode="floor")
     return windows.clamp(min=0)
@@ -131,7 +130,7 @@ def divides_with_the_first_window(lengths, kernel, stride):
 
 @subsampled_lengths.misconception
 def rounds_up(lengths, kernel, stride):
-    """You round up. A window that does not fit whole does not count.
+    """You round up. A window that does not fit entirely does not count.
 
     Your last window reaches beyond the recording, into the padding.
     """
@@ -158,7 +157,7 @@ def counts_below_zero(lengths, kernel, stride):
 
 @subsampled_lengths.misconception
 def leaves_one_frame(lengths, kernel, stride):
-    """You leave at least one frame to every recording. Into one that is shorter than the window, no window fits: 0."""
+    """You leave every recording at least one frame. If it is shorter than the window, no window fits: 0."""
     last_start = lengths - kernel
     windows = torch.div(last_start, stride, rounding_mode="floor") + 1
     return windows.clamp(min=1)
@@ -177,7 +176,7 @@ def rounds_towards_zero(lengths, kernel, stride):
 
 @subsampled_lengths.misconception
 def swaps_kernel_and_stride(lengths, kernel, stride):
-    """Kernel and stride have changed places: the window is `kernel` wide and moves by `stride`."""
+    """Kernel and stride are swapped: the window is `kernel` wide and moves by `stride`."""
     last_start = lengths - stride
     windows = torch.div(last_start, kernel, rounding_mode="floor") + 1
     return windows.clamp(min=0)
@@ -196,7 +195,7 @@ def divides_before_it_subtracts(lengths, kernel, stride):
 @subsampled_lengths.misconception
 def divides_the_kernel(lengths, kernel, stride):
     """You divide the kernel by the stride. It is the whole difference, length - kernel, that is divided: mind the
-    brackets.
+    parentheses.
     """
     last_start = lengths - kernel // stride
     windows = last_start + 1
@@ -225,7 +224,7 @@ def begins_one_frame_too_late(lengths, kernel, stride):
 
 @subsampled_lengths.misconception
 def rounds_to_the_nearest(lengths, kernel, stride):
-    """You round to the nearest whole number. A window that does not fit whole does not count: round down."""
+    """You round to the nearest whole number. A window that does not fit entirely does not count: round down."""
     last_start = lengths - kernel
     windows = torch.round(last_start / stride) + 1
     return windows.clamp(min=0)
@@ -233,7 +232,7 @@ def rounds_to_the_nearest(lengths, kernel, stride):
 
 @subsampled_lengths.misconception
 def pads_the_ends(lengths, kernel, stride):
-    """You count as if half a window of padding stood at each end. Here nothing is padded."""
+    """You count as if there were half a window of padding at each end. Here nothing is padded."""
     last_start = lengths + 2 * (kernel // 2) - kernel
     windows = torch.div(last_start, stride, rounding_mode="floor") + 1
     return windows.clamp(min=0)

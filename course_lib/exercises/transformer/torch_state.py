@@ -99,26 +99,26 @@ def state_names(subject, case):
     expect(not missing, f"nn.Transformer misses {missing[0] if missing else ''!r} ({len(missing)} names in all).")
 
 
-@torch_state.property("in_proj holds W_Q, then W_K, then W_V, one below the other, and so with their biases", points=1)
+@torch_state.property("in_proj holds W_Q, then W_K, then W_V, one below the other, and likewise their biases", points=1)
 def state_packing(subject, case):
     got, want = renamed_state(subject, case), reference.torch_state(case["state"])
     for name, tensor in want.items():
         if "in_proj" in name:
-            expect_close(got.get(name), tensor, name)
+            expect_close(got.get(name), tensor, f"the entry {name!r}")
 
 
 @torch_state.property("every tensor has the shape that nn.Transformer wants", points=1)
 def state_shapes(subject, case):
     got, want = renamed_state(subject, case), wanted_shapes(case)
     for name, shape in want.items():
-        expect_floats(got.get(name), shape, name)
+        expect_floats(got.get(name), shape, f"the entry {name!r}")
 
 
 @torch_state.property("everything else is where it belongs", points=1)
 def state_values(subject, case):
     got, want = renamed_state(subject, case), reference.torch_state(case["state"])
     for name, tensor in want.items():
-        expect_close(got.get(name), tensor, name)
+        expect_close(got.get(name), tensor, f"the entry {name!r}")
 
 
 @torch_state.property("nn.Transformer with these weights computes what the Transformer computes", points=1)
@@ -178,7 +178,7 @@ def keeps_the_tables(state):
 
 @torch_state.misconception
 def packs_side_by_side(state):
-    """You put the three matrices side by side. Rows are outputs in nn.Linear, so they stand one below the other."""
+    """You put the three matrices side by side. Rows are outputs in nn.Linear, so they go one below the other."""
     result = {}
     for name, value in state.items():
         if not name.startswith(("encoder.", "decoder.")):
@@ -238,7 +238,7 @@ def packs_keys_first(state):
 
 @torch_state.misconception
 def packs_values_before_keys(state):
-    """Torch's order is query, key, value. Your keys and values have changed places."""
+    """Torch's order is query, key, value. Your keys and values are swapped."""
     result = {}
     for name, value in state.items():
         if not name.startswith(("encoder.", "decoder.")):
@@ -258,7 +258,7 @@ def packs_values_before_keys(state):
 
 @torch_state.misconception
 def packs_the_query_alone(state):
-    """Only the query's matrix arrives in in_proj. Those of key and value belong below it."""
+    """Only the query's matrix arrives in in_proj. The key's and the value's belong below it."""
     result = {}
     for name, value in state.items():
         if not name.startswith(("encoder.", "decoder.")):
@@ -293,7 +293,7 @@ def packs_the_query_three_times(state):
 
 @torch_state.misconception
 def transposes_the_matrices(state):
-    """You transposed the matrices. Both models keep a matrix as (outputs, inputs): nothing is to be turned."""
+    """You transposed the matrices. Both models keep a matrix as (outputs, inputs): leave them as they are."""
     result = {}
     for name, value in state.items():
         if not name.startswith(("encoder.", "decoder.")):
@@ -355,7 +355,7 @@ def puts_a_dot_into_in_proj(state):
 
 @torch_state.misconception
 def keeps_the_three_beside_the_packed(state):
-    """w_k and w_v are still there beside the packed entry. They have gone into it: leave them out."""
+    """w_k and w_v are still there beside the packed entry. They are part of it now: leave them out."""
     result = {}
     for name, value in state.items():
         if not name.startswith(("encoder.", "decoder.")):
@@ -411,7 +411,7 @@ def forgets_the_decoder(state):
 
 @torch_state.misconception
 def forgets_the_final_norms(state):
-    """The norms at the end of the two stacks are missing. They belong to no layer, but to the stacks."""
+    """The norms at the end of the two stacks are missing. They belong to the stacks, not to a layer."""
     result = {}
     for name, value in state.items():
         if not name.startswith(("encoder.layers.", "decoder.layers.")):
@@ -522,7 +522,7 @@ def swaps_the_networks_layers(state):
 
 @torch_state.misconception
 def numbers_the_norms_otherwise(state):
-    """Norm 2 and norm 3 have changed places. Both models number the norms in the order of the sublayers."""
+    """Norm 2 and norm 3 are swapped. Both models number the norms in the order of the sub-layers."""
     result = {}
     for name, value in state.items():
         if not name.startswith(("encoder.", "decoder.")):

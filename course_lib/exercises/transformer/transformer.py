@@ -63,7 +63,7 @@ transformer = Exercise(
     hidden_points=2,
     hints=[
         "Begin with the masks. A token is real if its id is not self.pad_id. Write down, for each of the three "
-        "attentions, who asks (rows) and who is asked (columns): padding is hidden among those who are asked.",
+        "attentions, where its queries (rows) and its keys (columns) come from: padding is hidden among the keys.",
         "source_mask needs an axis of length 1 for the queries: (batch, 1, source). target_mask is that of the targets "
         "AND causal_mask(n): (batch, 1, target) & (target, target) gives (batch, target, target).",
         "encode: ids → self.src_embedding → self.positions → self.dropout → self.encoder(x, source mask). decode "
@@ -158,10 +158,25 @@ def logits_of(built, case, src_ids=None, tgt_ids=None):
     got = built(src_ids, tgt_ids)
     shape = (*tgt_ids.shape, case["tgt_vocab"])
     if isinstance(got, Tensor) and tuple(got.shape) == shape and got.is_floating_point():
-        is_real = case["tgt_ids"] != case["pad_id"]
+        is_real = tgt_ids != case["pad_id"]
         got = got.masked_fill(~is_real[..., None], 0.0)
         built.trace[-1] = Event("call", tuple(got[is_real]))  # place by place: so it shows where two models differ
     return expect_floats(got, shape, "the result (batch, target, tgt_vocab)")
+
+
+def logits_with(built, case, side, others):
+    """The logits for the case, then for each of the others in the place of its src_ids or tgt_ids.
+
+    All in one batch, if the case gets the same answer twice in it. Where places of a batch differ (by a dropout that is
+    never switched off, or since sentences meet), one after the other: nothing else than the ids may make a difference.
+    """
+    versions = [case[side], *others]
+    ids = {name: case[name].repeat(1 + len(versions), 1) for name in INPUTS}
+    ids[side] = torch.cat([*versions, case[side]])
+    *answers, again = logits_of(built, case, **ids).unflatten(0, (1 + len(versions), -1))
+    if is_close(again, answers[0], rtol=0.0, atol=1e-9):
+        return answers
+    return [logits_of(built, case, **{side: version}) for version in versions]
 
 
 @transformer.property("source ids and target ids become logits (batch, target, tgt_vocab)", points=1)
@@ -171,12 +186,11 @@ def transformer_shape(subject, case):
 
 @transformer.property("every target position sees every real token of the source", points=1)
 def transformer_source(subject, case):
-    built = filled(subject, case)
-    before = logits_of(built, case)
+    columns = range(case["src_ids"].shape[1])
+    sources = [replace_column(case["src_ids"], column, case["pad_id"], case["src_vocab"]) for column in columns]
+    before, *answers = logits_with(filled(subject, case), case, "src_ids", sources)
     is_real = case["tgt_ids"] != case["pad_id"]
-    for column in range(case["src_ids"].shape[1]):
-        changed = replace_column(case["src_ids"], column, case["pad_id"], case["src_vocab"])
-        after = logits_of(built, case, src_ids=changed)
+    for column, changed, after in zip(columns, sources, answers):
         moved = ((after - before).abs() > 1e-9).any(dim=-1)  # (batch, target)
         replaced = (changed != case["src_ids"])[:, column]
         deaf = (replaced[:, None] & is_real & ~moved).nonzero().tolist()
@@ -190,11 +204,10 @@ def transformer_source(subject, case):
 
 @transformer.property("a target position sees itself and what came before, never what comes after", points=2)
 def transformer_future(subject, case):
-    built = filled(subject, case)
-    before = logits_of(built, case)
-    for later in range(case["tgt_ids"].shape[1] - 1, 0, -1):
-        changed = replace_column(case["tgt_ids"], later, case["pad_id"], case["tgt_vocab"])
-        after = logits_of(built, case, tgt_ids=changed)
+    columns = range(case["tgt_ids"].shape[1] - 1, 0, -1)
+    targets = [replace_column(case["tgt_ids"], later, case["pad_id"], case["tgt_vocab"]) for later in columns]
+    before, *answers = logits_with(filled(subject, case), case, "tgt_ids", targets)
+    for later, changed, after in zip(columns, targets, answers):
         moved = ((after - before).abs() > 1e-9).any(dim=-1)  # (batch, target)
         early = moved[:, :later].nonzero().tolist()
         if early:
@@ -235,8 +248,8 @@ def transformer_padding(subject, case):
         if places:
             sentence, position = places[0]
             raise Failure(
-                f"The {side}'s padding is looked at: with another vector for <pad> (id {case['pad_id']}) in the table, "
-                f"the logits at target position {position} of sentence {sentence} change. That sentence is "
+                f"The {side}'s padding is attended to: with another vector for <pad> (id {case['pad_id']}) in the "
+                f"table, the logits at target position {position} of sentence {sentence} change. That sentence is "
                 f"{padded[sentence].tolist()}."
             )
 
@@ -260,7 +273,7 @@ def transformer_values(subject, case):
 LITTLE_DROPOUT = 1e-7
 
 
-@transformer.property("in training, dropout falls on embedding plus position, on both sides", points=1)
+@transformer.property("in training, dropout is applied to embedding plus position, on both sides", points=1)
 def transformer_dropout(subject, case):
     """Asked with a very little dropout: with much of it, the target would hardly hear of the source."""
     built = filled(subject, case, dropout=LITTLE_DROPOUT)
@@ -273,8 +286,8 @@ def transformer_dropout(subject, case):
     want = (right_logits(case, dropout=LITTLE_DROPOUT) - right_logits(case)) / LITTLE_DROPOUT * is_real
     expect(
         is_close(growth, want, rtol=1e-3, atol=1e-3),
-        "In evaluation the result is right; in training it is not. Dropout should fall once on the source's embedding "
-        "plus position and once on the target's, and otherwise only inside of the layers.",
+        "In evaluation the result is right; in training it is not. Dropout should be applied once to the source's "
+        "embedding plus position and once to the target's, and otherwise only inside the layers.",
     )
 
 
@@ -362,7 +375,7 @@ class ForgetsPositionsInTheTarget(Transformer):
 
 @transformer.misconception
 class ReturnsProbabilities(Transformer):
-    """You return probabilities. The model gives logits: the loss applies the softmax itself.
+    """You return probabilities. The model returns logits: the loss applies the softmax itself.
 
     A second softmax would flatten everything.
     """
@@ -377,7 +390,7 @@ class ReturnsProbabilities(Transformer):
 
 @transformer.misconception
 class ReturnsLogProbabilities(Transformer):
-    """You return log-probabilities. The model gives logits: the loss applies the (log-)softmax itself."""
+    """You return log-probabilities. The model returns logits: the loss applies the (log-)softmax itself."""
 
     def decode(self, tgt_ids, memory, src_ids):
         require_ids(tgt_ids, self.tgt_embedding.table.num_embeddings, self.pad_id, "tgt_ids")
@@ -434,7 +447,7 @@ class TakesZeroForPadding(Transformer):
 
 @transformer.misconception
 class CountsInsteadOfLooking(Transformer):
-    """You count the real tokens and hide what stands behind so many places. Padding may stand anywhere: ask of each
+    """You count the real tokens and hide everything after that many places. Padding may stand anywhere: decide for each
     place whether it is padding.
     """
 
@@ -469,7 +482,7 @@ class HidesTargetQueries(Transformer):
 
 @transformer.misconception
 class SwapsTheMasks(Transformer):
-    """The decoder's two masks have changed places. First comes the one for self-attention, over the targets, then
+    """The decoder's two masks are swapped. First comes the one for self-attention, over the targets, then
     the one for the memory, over the source.
     """
 
@@ -483,7 +496,7 @@ class SwapsTheMasks(Transformer):
 
 @transformer.misconception
 class HidesTheMemoryByTheTargets(Transformer):
-    """For cross-attention you made the mask from the targets. Those who are asked there are the source words."""
+    """For cross-attention you made the mask from the targets. Its keys are the source words."""
 
     def decode(self, tgt_ids, memory, src_ids):
         require_ids(tgt_ids, self.tgt_embedding.table.num_embeddings, self.pad_id, "tgt_ids")
@@ -523,7 +536,7 @@ class MakesTheEncoderCausal(Transformer):
 
 @transformer.misconception
 class ShowsTheFutureAlone(Transformer):
-    """Your causal part is turned round: a position sees itself and what comes after it, not what came before."""
+    """Your causal mask is transposed: a position sees itself and what comes after it, not what came before."""
 
     def target_mask(self, tgt_ids):
         real = tgt_ids != self.pad_id
@@ -553,7 +566,7 @@ class JoinsTheMasksWithOr(Transformer):
 
 @transformer.misconception
 class ReadsTargetsInTheSourceTable(Transformer):
-    """You look the targets up in the source's table. Each language has its own."""
+    """You look up the targets in the source's table. Each language has its own."""
 
     def decode(self, tgt_ids, memory, src_ids):
         require_ids(tgt_ids, self.tgt_embedding.table.num_embeddings, self.pad_id, "tgt_ids")
@@ -624,7 +637,7 @@ class ScalesTwice(Transformer):
 
 @transformer.misconception
 class ForgetsTheScale(Transformer):
-    """You read the tables past TokenEmbedding's own forward, and so without the factor √d_model."""
+    """You use the tables directly instead of calling TokenEmbedding, and so without the factor √d_model."""
 
     def encode(self, src_ids):
         require_ids(src_ids, self.src_embedding.table.num_embeddings, self.pad_id, "src_ids")
@@ -642,8 +655,8 @@ class ForgetsTheScale(Transformer):
 
 @transformer.misconception
 class ShiftsTheTargetsInside(Transformer):
-    """You cut the last target off inside the model. They come in shifted already: the caller keeps the labels, the
-    model only sees what the decoder is given.
+    """You cut off the last target inside the model. The targets come in already shifted: the caller keeps the labels,
+    and the model only sees what the decoder is given.
     """
 
     def forward(self, src_ids, tgt_ids):
@@ -683,7 +696,7 @@ class ForgetsTheEmbeddingsDropout(Transformer):
 
 @transformer.misconception
 class DropsOutBeforeThePositions(Transformer):
-    """You apply dropout to the embedding and add the positions after it. It falls on the sum of both."""
+    """You apply dropout to the embedding and add the positions after it. Apply it to the sum of both."""
 
     def encode(self, src_ids):
         require_ids(src_ids, self.src_embedding.table.num_embeddings, self.pad_id, "src_ids")
@@ -701,8 +714,8 @@ class DropsOutBeforeThePositions(Transformer):
 
 @transformer.misconception
 class DropsOutTheLogits(Transformer):
-    """You apply dropout behind the decoder too, before or after the output layer. It falls on embedding plus position,
-    and inside the layers.
+    """You apply dropout behind the decoder too, before or after the output layer. It belongs on embedding plus
+    position, and inside the layers.
     """
 
     def decode(self, tgt_ids, memory, src_ids):
@@ -731,7 +744,7 @@ class AlwaysTiesTheOutput(Transformer):
 class MakesTheSourceMaskOfNumbers(Transformer):
     """Your source mask holds the numbers 0 and 1, as floats. Leave it boolean.
 
-    Torch's fused attention, inside of the layers, adds a mask of floats to the scores.
+    Torch's fused attention, inside the layers, adds a mask of floats to the scores.
     """
 
     def source_mask(self, src_ids):
@@ -783,9 +796,7 @@ class TakesSmallIdsForPadding(Transformer):
 
 @transformer.misconception
 class ForgetsTheDropoutOfTheSource(Transformer):
-    """Dropout on the source's embedding plus position is missing. It falls on both sides, on the source's as on the
-    target's.
-    """
+    """Dropout on the source's embedding plus position is missing. It is applied on both sides, source and target."""
 
     def encode(self, src_ids):
         require_ids(src_ids, self.src_embedding.table.num_embeddings, self.pad_id, "src_ids")
@@ -796,9 +807,7 @@ class ForgetsTheDropoutOfTheSource(Transformer):
 
 @transformer.misconception
 class ForgetsTheDropoutOfTheTarget(Transformer):
-    """Dropout on the target's embedding plus position is missing. It falls on both sides, on the target's as on the
-    source's.
-    """
+    """Dropout on the target's embedding plus position is missing. It is applied on both sides, source and target."""
 
     def decode(self, tgt_ids, memory, src_ids):
         require_ids(tgt_ids, self.tgt_embedding.table.num_embeddings, self.pad_id, "tgt_ids")
@@ -822,7 +831,9 @@ class CutsTheMemoryOff(Transformer):
 
 @transformer.misconception
 class MakesTheTriangleAsLongAsTheSource(Transformer):
-    """Your causal mask is as long as the source. Targets look at targets there: it is as long as the target."""
+    """Your causal mask is as long as the source. It belongs to the targets' self-attention: make it as long as the
+    target.
+    """
 
     def decode(self, tgt_ids, memory, src_ids):
         require_ids(tgt_ids, self.tgt_embedding.table.num_embeddings, self.pad_id, "tgt_ids")
@@ -839,9 +850,7 @@ class MakesTheTriangleAsLongAsTheSource(Transformer):
 
 @transformer.misconception
 class HidesTheMemoryByTheTargetMask(Transformer):
-    """Cross-attention gets the target mask. Those who are asked there are the source words, and of these only padding
-    is hidden.
-    """
+    """Cross-attention gets the target mask. Its keys are the source words, and of these only padding is hidden."""
 
     def decode(self, tgt_ids, memory, src_ids):
         require_ids(tgt_ids, self.tgt_embedding.table.num_embeddings, self.pad_id, "tgt_ids")
@@ -853,7 +862,7 @@ class HidesTheMemoryByTheTargetMask(Transformer):
 
 @transformer.misconception
 class HidesTheTargetsByTheSourceMask(Transformer):
-    """The decoder's self-attention gets the source mask. Those who are asked there are the targets."""
+    """The decoder's self-attention gets the source mask. Its keys are the targets."""
 
     def decode(self, tgt_ids, memory, src_ids):
         require_ids(tgt_ids, self.tgt_embedding.table.num_embeddings, self.pad_id, "tgt_ids")
@@ -865,7 +874,7 @@ class HidesTheTargetsByTheSourceMask(Transformer):
 
 @transformer.misconception
 class ReadsTheSourceInTheTargetTable(Transformer):
-    """You look the source up in the target's table. Each language has its own."""
+    """You look up the source in the target's table. Each language has its own."""
 
     def encode(self, src_ids):
         require_ids(src_ids, self.src_embedding.table.num_embeddings, self.pad_id, "src_ids")
@@ -890,7 +899,7 @@ class GivesTheMemoryPositionsAgain(Transformer):
 class SkipsTheDecoder(Transformer):
     """The decoder is never used: the targets go through the encoder.
 
-    So they never hear of the source.
+    So they never see the source.
     """
 
     def decode(self, tgt_ids, memory, src_ids):
@@ -903,7 +912,7 @@ class SkipsTheDecoder(Transformer):
 
 @transformer.misconception
 class DropsOutInEvaluationToo(Transformer):
-    """Dropout is active in evaluation as well. The module self.dropout knows by itself whether the model is training;
+    """Dropout is active in evaluation as well. The module self.dropout knows whether the model is training;
     F.dropout has to be told.
     """
 

@@ -50,13 +50,13 @@ transformer_parameters = Exercise(
     minutes=12,
     difficulty=2,
     hints=[
-        "Go through the parts one by one and write down the shape of every matrix and of every bias. The product of a "
-        "shape's numbers is what it costs.",
+        "Go through the parts one by one and write down the shape of every matrix and of every bias. Multiply the "
+        "numbers of each shape.",
         "An attention has four matrices d_model × d_model and four biases. A norm has a gain and a bias, d_model each.",
         "The feed-forward network has d_model → d_ff → d_model: two matrices of the same size, and two biases of "
         "different sizes.",
         "An encoder layer: one attention, one feed-forward network, two norms. A decoder layer: two attentions, one "
-        "feed-forward network, three norms. Then add up tables, layers and the norms outside of the layers.",
+        "feed-forward network, three norms. Then add up tables, layers and the norms outside the layers.",
     ],
 )
 
@@ -109,12 +109,12 @@ def count_decoder(subject, case):
     expect_count(got, want, "Asked without layers and then with one decoder layer: that layer has")
 
 
-@transformer_parameters.property("norms outside of the layers: a gain and a bias each", points=1)
+@transformer_parameters.property("norms outside the layers: a gain and a bias each", points=1)
 def count_norms(subject, case):
     empty = count_of(subject, case, **NOTHING)
     got = count_of(subject, case, **{**NOTHING, "extra_norms": 3}) - empty
     want = 3 * 2 * case["d_model"]
-    expect_count(got, want, "Asked without norms and then with three outside of the layers: these have")
+    expect_count(got, want, "Asked without norms and then with three outside the layers: these have")
 
 
 @transformer_parameters.property("all together, with every layer counted", points=1)
@@ -124,7 +124,7 @@ def count_everything(subject, case):
 
 @transformer_parameters.misconception
 def forgets_the_attentions_biases(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
-    """An attention's four linear maps have a bias each; you count their matrices alone."""
+    """An attention's four linear layers have a bias each; you count only their matrices."""
     tables = table_rows * d_model
     attention = 4 * (d_model * d_model)
     feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
@@ -136,7 +136,7 @@ def forgets_the_attentions_biases(table_rows, d_model, d_ff, encoder_layers, dec
 
 @transformer_parameters.misconception
 def forgets_all_biases(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
-    """You count matrices alone. The linear maps of attention and feed-forward network have biases too."""
+    """You count only matrices. The linear layers of attention and feed-forward network have biases too."""
     tables = table_rows * d_model
     attention = 4 * (d_model * d_model)
     feed_forward = (d_model * d_ff) + (d_ff * d_model)
@@ -172,7 +172,7 @@ def forgets_the_networks_biases(table_rows, d_model, d_ff, encoder_layers, decod
 
 @transformer_parameters.misconception
 def gives_both_biases_one_size(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
-    """A bias has as many numbers as its map has outputs. The network's second map ends in d_model features again."""
+    """A bias has as many numbers as its layer has outputs. The network's second layer ends in d_model features."""
     tables = table_rows * d_model
     attention = 4 * (d_model * d_model + d_model)
     feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_ff)
@@ -245,9 +245,7 @@ def forgets_the_layers_norms(table_rows, d_model, d_ff, encoder_layers, decoder_
 
 @transformer_parameters.misconception
 def counts_one_norm_a_layer(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
-    """Every sub-layer has a norm of its own: two in an encoder layer, three in a decoder layer. You count one a
-    layer.
-    """
+    """Every sub-layer has its own norm: two in an encoder layer, three in a decoder layer. You count one per layer."""
     tables = table_rows * d_model
     attention = 4 * (d_model * d_model + d_model)
     feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
@@ -283,7 +281,7 @@ def forgets_the_third_norm(table_rows, d_model, d_ff, encoder_layers, decoder_la
 
 @transformer_parameters.misconception
 def takes_all_layers_for_encoder_layers(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
-    """You count decoder layers as if they were encoder layers. They have one attention and one norm more."""
+    """You count decoder layers as if they were encoder layers. They have one more attention and one more norm."""
     tables = table_rows * d_model
     attention = 4 * (d_model * d_model + d_model)
     feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
@@ -307,7 +305,7 @@ def counts_two_networks_in_the_decoder(table_rows, d_model, d_ff, encoder_layers
 
 @transformer_parameters.misconception
 def forgets_the_extra_norms(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
-    """The norms outside of the layers (`extra_norms`) are missing from your sum."""
+    """The norms outside the layers (`extra_norms`) are missing from your sum."""
     tables = table_rows * d_model
     attention = 4 * (d_model * d_model + d_model)
     feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
@@ -357,7 +355,7 @@ def counts_the_tables_twice(table_rows, d_model, d_ff, encoder_layers, decoder_l
 
 @transformer_parameters.misconception
 def counts_each_layer_once(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
-    """You count one layer of each kind. The layers look alike but share nothing: each has weights of its own."""
+    """You count one layer of each kind. The layers look alike but share nothing: each has its own weights."""
     tables = table_rows * d_model
     attention = 4 * (d_model * d_model + d_model)
     feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
@@ -369,7 +367,7 @@ def counts_each_layer_once(table_rows, d_model, d_ff, encoder_layers, decoder_la
 
 @transformer_parameters.misconception
 def gives_the_attention_one_bias(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
-    """An attention has four linear maps, and each has a bias of its own. You count one."""
+    """An attention has four linear layers, each with its own bias. You count one."""
     tables = table_rows * d_model
     attention = 4 * (d_model * d_model) + d_model
     feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
@@ -381,7 +379,7 @@ def gives_the_attention_one_bias(table_rows, d_model, d_ff, encoder_layers, deco
 
 @transformer_parameters.misconception
 def forgets_the_networks_second_bias(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
-    """The second map of the feed-forward network has a bias too: d_model numbers."""
+    """The second layer of the feed-forward network has a bias too: d_model numbers."""
     tables = table_rows * d_model
     attention = 4 * (d_model * d_model + d_model)
     feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model)
@@ -393,7 +391,7 @@ def forgets_the_networks_second_bias(table_rows, d_model, d_ff, encoder_layers, 
 
 @transformer_parameters.misconception
 def forgets_the_networks_first_bias(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
-    """The first map of the feed-forward network has a bias too: d_ff numbers."""
+    """The first layer of the feed-forward network has a bias too: d_ff numbers."""
     tables = table_rows * d_model
     attention = 4 * (d_model * d_model + d_model)
     feed_forward = (d_model * d_ff) + (d_ff * d_model + d_model)
@@ -405,7 +403,7 @@ def forgets_the_networks_first_bias(table_rows, d_model, d_ff, encoder_layers, d
 
 @transformer_parameters.misconception
 def forgets_the_bias_of_the_extra_norms(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
-    """The norms outside of the layers learn a gain and a bias, as those inside do. You count one vector for each."""
+    """The norms outside the layers learn a gain and a bias, as those inside do. You count one vector for each."""
     tables = table_rows * d_model
     attention = 4 * (d_model * d_model + d_model)
     feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
@@ -417,7 +415,7 @@ def forgets_the_bias_of_the_extra_norms(table_rows, d_model, d_ff, encoder_layer
 
 @transformer_parameters.misconception
 def counts_one_number_an_extra_norm(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
-    """You count one number for each norm outside of the layers. It has two vectors, a gain and a bias."""
+    """You count one number for each norm outside the layers. It has two vectors, a gain and a bias."""
     tables = table_rows * d_model
     attention = 4 * (d_model * d_model + d_model)
     feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
@@ -429,7 +427,7 @@ def counts_one_number_an_extra_norm(table_rows, d_model, d_ff, encoder_layers, d
 
 @transformer_parameters.misconception
 def always_counts_two_extra_norms(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
-    """You count two norms outside of the layers whatever `extra_norms` says."""
+    """You count two norms outside the layers whatever `extra_norms` says."""
     tables = table_rows * d_model
     attention = 4 * (d_model * d_model + d_model)
     feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
