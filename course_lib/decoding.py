@@ -76,7 +76,7 @@ def beam_search(
     return best, score
 
 
-# --- drawing lots ---------------------------------------------------------------------------------------
+# --- sampling -------------------------------------------------------------------------------------------
 
 
 def top_k_filter(logits: Tensor, k: int) -> Tensor:
@@ -104,9 +104,9 @@ def top_p_filter(logits: Tensor, p: float) -> Tensor:
 
 
 def sample(logits: Tensor, temperature: float, u: Tensor) -> Tensor:
-    """Draw one token for each row, with the probabilities softmax(logits / temperature).
+    """Sample one token for each row, with the probabilities softmax(logits / temperature).
 
-    The lot comes from outside: u holds a number between 0 (included) and 1 (excluded) for each row. Lay the
+    Chance comes from outside: u holds a number between 0 (included) and 1 (excluded) for each row. Lay the
     probabilities end to end on a line from 0 to 1, token 0 first: the token whose piece holds u is drawn. In other
     words, the first token at which the running sum of the probabilities is greater than u.
     A temperature below 1 sharpens the distribution, above 1 flattens it. 0 is its limit: the best token, always.
@@ -186,9 +186,16 @@ class CachedLayer:
     an operator counts, queries, keys and values come out of one product, and there is no mask where nothing is hidden.
     """
 
-    def __init__(self, layer: DecoderLayer, memory: Tensor, memory_mask: Tensor):
-        """memory: (batch, source, d_model); memory_mask: (batch, 1, source)."""
+    def __init__(
+        self,
+        layer: DecoderLayer,
+        memory: Tensor,
+        memory_mask: Tensor,
+        attention_class: type[nn.Module] | None = None,
+    ):
+        """memory: (batch, source, d_model); memory_mask: (batch, 1, source). attention_class: see `cached`."""
         self.layer = layer
+        self.attention = None if attention_class is None else with_weights_of(layer, attention_class)
         projections = [layer.self_attention.w_q, layer.self_attention.w_k, layer.self_attention.w_v]
         self.qkv_weight = torch.cat([linear.weight for linear in projections])  # (3 · d_model, d_model)
         self.qkv_bias = torch.cat([linear.bias for linear in projections])
@@ -200,6 +207,9 @@ class CachedLayer:
 
     def attend_to_itself(self, h: Tensor) -> Tensor:
         """h: (batch, new, d_model). Returns: the same shape."""
+        if self.attention is not None:
+            output, self.cache = self.attention(h, self.cache)
+            return output
         attention = self.layer.self_attention
         qkv = F.linear(h, self.qkv_weight, self.qkv_bias)  # (batch, new, 3 · d_model)
         q, k, v = qkv.unflatten(-1, (3, attention.num_heads, -1)).permute(2, 0, 3, 1, 4)  # each (batch, head, new, d_k)
@@ -225,6 +235,15 @@ class CachedLayer:
         return layer.residual(x, layer.feed_forward, layer.norm_3)
 
 
+def with_weights_of(layer: DecoderLayer, attention_class: type[nn.Module]) -> nn.Module:
+    """An attention of this class with the weights of a layer's self-attention."""
+    given = layer.self_attention
+    attention = attention_class(given.w_q.in_features, given.num_heads).to(given.w_q.weight.device)
+    for name in ("w_q", "w_k", "w_v", "w_o"):
+        getattr(attention, name).load_state_dict(getattr(given, name).state_dict())
+    return attention.eval().requires_grad_(False)
+
+
 def past_mask(new: int, seen: int, device: torch.device) -> Tensor | None:
     """Which of `seen` positions the last `new` may see: (new, seen). None for a single one, which sees all."""
     if new == 1:
@@ -232,14 +251,15 @@ def past_mask(new: int, seen: int, device: torch.device) -> Tensor | None:
     return torch.ones(new, seen, dtype=torch.bool, device=device).tril(diagonal=seen - new)
 
 
-def cached(model: Transformer, src_ids: Tensor) -> NextLogits:
+def cached(model: Transformer, src_ids: Tensor, attention_class: type[nn.Module] | None = None) -> NextLogits:
     """`next_logits` of a Transformer that computes each position once. Each call must continue the one before.
 
-    src_ids: (rows, source). For a model in evaluation mode: there is no dropout here.
+    src_ids: (rows, source). For a model in evaluation mode: there is no dropout here. attention_class: one like
+    `CachedAttention` that does the self-attention, with the model's weights; if there is none, a faster way is taken.
     """
     memory = model.encode(src_ids)
     memory_mask = model.source_mask(src_ids)
-    layers = [CachedLayer(layer, memory, memory_mask) for layer in decoder_layers(model)]
+    layers = [CachedLayer(layer, memory, memory_mask, attention_class) for layer in decoder_layers(model)]
     done = torch.empty(len(src_ids), 0, dtype=torch.long)  # (rows, seen)
 
     def next_logits(ids: Tensor) -> Tensor:
@@ -261,7 +281,7 @@ def cached(model: Transformer, src_ids: Tensor) -> NextLogits:
 def require_continuation(ids: Tensor, done: Tensor, max_len: int) -> None:
     """Raise unless `ids` is `done` with something added, and no longer than the table of positions."""
     seen, length = done.shape[1], ids.shape[1]
-    if length <= seen or not torch.equal(ids[:, :seen], done):
+    if length <= seen or not torch.equal(ids[:, :seen], done.to(ids.device)):
         raise ValueError("A cache can only go on where it stopped: use `uncached` for prefixes that change.")
     if length > max_len:
         raise ValueError(f"The prefix has {length} positions, but the table only {max_len}: raise the model's max_len.")

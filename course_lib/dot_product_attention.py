@@ -1,11 +1,11 @@
-"""Dot-product attention: a look-up in which every entry answers, each as much as it fits.
+"""Dot-product attention: a look-up in which every entry answers, each in proportion to how well it fits.
 
 Three words run through everything here. A **query** is what somebody is looking for, a **key** is the label on an
 entry, a **value** is the content of that entry. A query is compared with all keys by the dot product, a softmax turns
 the scores into weights that sum to 1, and the answer is the average of the values with these weights.
 
 The functions go from one query to many, from no parameters to three matrices, in the order in which the notebook
-builds them. Nothing is hidden from anybody (masks) and there is one head only: both come later.
+builds them. Every query sees every key, and there is only one head: masks and more heads come later.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from torch import Tensor
 def soft_lookup(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     """The average of all values, each weighted by how well its key fits the query.
 
-    query: (d,); keys: (n, d); values: (n, d_v), row j belongs to key j.
+    query: (d,); keys: (m, d); values: (m, d_v), row j belongs to key j.
     Returns: (d_v,).
     """
-    scores = keys @ query  # (n,)
-    weights = scores.softmax(dim=0)  # (n,), they sum to 1
+    scores = keys @ query  # (m,)
+    weights = scores.softmax(dim=0)  # (m,), they sum to 1
     result = weights @ values  # (d_v,)
     return result
 
 
 def self_attention(x: Tensor) -> Tensor:
-    """Every vector of a sequence looks all vectors of that sequence up, itself included. No parameters, no scale.
+    """Every vector of a sequence looks up every vector of the sequence, itself included. No parameters, no scale.
 
     x: (time, d).
     Returns: (time, d), row i is the sum over j of w_ij x_j, where w_i = softmax over j of x_i · x_j.
@@ -61,8 +61,8 @@ def batched_self_attention(x: Tensor) -> Tensor:
 def attention_scores(q: Tensor, k: Tensor) -> Tensor:
     """How well does each query fit each key? Their dot product, divided by √d_k.
 
-    The dot product of two random vectors has a standard deviation of √d_k: divided by it, the scores are of size 1
-    whatever the width is, and the softmax that follows does not saturate.
+    The dot product of two random vectors has a standard deviation of √d_k. Divided by it, the scores have a standard
+    deviation of 1 whatever the width, and the softmax that follows does not saturate.
 
     q: (..., n, d_k); k: (..., m, d_k).
     Returns: (..., n, m).
@@ -102,8 +102,8 @@ def project_qkv(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -> tuple[Tenso
 def attention_cost(n: int, d: int) -> tuple[int, int]:
     """How many multiplications of two numbers one attention layer needs, for n tokens of width d.
 
-    Counted are the matrix products alone, with one head of width d_k = d_v = d: on one side the four projections
-    (queries, keys, values, output), on the other the scores and the weighted sum.
+    Only the matrix products are counted, with one head of width d_k = d_v = d: first the four projections (queries,
+    keys, values, output), then the scores and the weighted sum.
 
     Returns: (projections, attention), two whole numbers.
     """

@@ -1,18 +1,18 @@
 """Encoder and decoder: attention and feed-forward networks, stacked.
 
     encoder layer   self-attention → feed-forward
-    decoder layer   masked self-attention → cross-attention over the encoder's result → feed-forward
+    decoder layer   masked self-attention → cross-attention to the encoder's output → feed-forward
 
-Around each sub-layer runs a residual path with a norm, in one of two places:
+Each sub-layer has a residual path and a norm, which can stand in two places:
 
     post-norm (`norm_first=False`)   x = norm(x + sublayer(x))    the paper
-    pre-norm  (`norm_first=True`)    x = x + sublayer(norm(x))    nearly everything since
+    pre-norm  (`norm_first=True`)    x = x + sublayer(norm(x))    GPT-2, Llama and most large language models
 
 In pre-norm mode nothing has normalised the sum that leaves the last layer, so each stack ends with one more norm. In
 post-norm mode the last layer has just done it, and there is none, as in the paper. (`nn.Transformer` has one in both.)
 
 Masks are True where attention is allowed and broadcast to `(batch, query, key)`. Dropout sits where the paper has it,
-on each sub-layer's result before it is added, and, as in torch, on the attention weights and the hidden layer too.
+on each sub-layer's output before it is added, and, as in torch, on the attention weights and the hidden layer too.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def fused_attention(
 
 
 class EncoderLayer(nn.Module):
-    """Every position looks at the whole source, then thinks about what it saw."""
+    """Self-attention, then a feed-forward network, each with a residual path and a norm."""
 
     def __init__(self, d_model: int, num_heads: int, d_ff: int, dropout: float = 0.0, norm_first: bool = True):
         super().__init__()
@@ -71,7 +71,7 @@ class EncoderLayer(nn.Module):
         return x
 
     def attend(self, h: Tensor, mask: Tensor | None) -> Tensor:
-        """The first sub-layer: every position asks, and every one that the mask allows answers."""
+        """The first sub-layer: every position attends to those that the mask allows."""
         output = fused_attention(self.attention, h, h, h, mask)
         return self.dropout(output)
 
@@ -80,14 +80,14 @@ class EncoderLayer(nn.Module):
         return self.dropout(self.feed_forward(h))
 
     def residual(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Tensor], Tensor]) -> Tensor:
-        """A sub-layer with its residual path, and its norm in the place that was asked for."""
+        """A sub-layer with its residual path, and the norm before it or after the sum."""
         if self.norm_first:
             return residual_pre_norm(x, sublayer, norm)
         return residual_post_norm(x, sublayer, norm)
 
 
 class Encoder(nn.Module):
-    """A stack of encoder layers, each with weights of its own."""
+    """A stack of encoder layers, each with its own weights."""
 
     def __init__(
         self, d_model: int, num_heads: int, d_ff: int, num_layers: int, dropout: float = 0.0, norm_first: bool = True
@@ -110,7 +110,7 @@ class Encoder(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Every target position looks at the targets before it, then at the source, then thinks about both."""
+    """Masked self-attention, cross-attention to the source, and a feed-forward network."""
 
     def __init__(self, d_model: int, num_heads: int, d_ff: int, dropout: float = 0.0, norm_first: bool = True):
         super().__init__()
@@ -127,7 +127,7 @@ class DecoderLayer(nn.Module):
         self, x: Tensor, memory: Tensor, mask: Tensor | None = None, memory_mask: Tensor | None = None
     ) -> Tensor:
         """
-        x: (batch, target, d_model); memory: (batch, source, d_model), the encoder's result. No norm here touches it.
+        x: (batch, target, d_model); memory: (batch, source, d_model), the encoder's output. No norm here touches it.
         mask: (batch, target, target); memory_mask: (batch, 1 or target, source). Returns: the shape of x.
         """
         x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
@@ -136,12 +136,12 @@ class DecoderLayer(nn.Module):
         return x
 
     def attend_to_targets(self, h: Tensor, mask: Tensor | None) -> Tensor:
-        """The first sub-layer: the targets ask each other."""
+        """The first sub-layer: the targets attend to each other."""
         output = fused_attention(self.self_attention, h, h, h, mask)
         return self.dropout(output)
 
     def attend_to_source(self, h: Tensor, memory: Tensor, memory_mask: Tensor | None) -> Tensor:
-        """The second sub-layer: the targets ask, and the source answers."""
+        """The second sub-layer: queries from the targets, keys and values from the source."""
         output = fused_attention(self.cross_attention, h, memory, memory, memory_mask)
         return self.dropout(output)
 
@@ -150,14 +150,14 @@ class DecoderLayer(nn.Module):
         return self.dropout(self.feed_forward(h))
 
     def residual(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Tensor], Tensor]) -> Tensor:
-        """A sub-layer with its residual path, and its norm in the place that was asked for."""
+        """A sub-layer with its residual path, and the norm before it or after the sum."""
         if self.norm_first:
             return residual_pre_norm(x, sublayer, norm)
         return residual_post_norm(x, sublayer, norm)
 
 
 class Decoder(nn.Module):
-    """A stack of decoder layers. All of them read the same memory: what the *last* encoder layer gave."""
+    """A stack of decoder layers. All of them read the same memory: the output of the *last* encoder layer."""
 
     def __init__(
         self, d_model: int, num_heads: int, d_ff: int, num_layers: int, dropout: float = 0.0, norm_first: bool = True

@@ -1,9 +1,9 @@
 """Masks: who may look at whom.
 
 A mask is boolean and **True where attention is allowed**, as in torch's `scaled_dot_product_attention`.
-Its last axis runs over the keys, the one before over the queries: `mask[..., i, j]` answers "may i look at j?".
+Its last axis runs over the keys, the one before over the queries: `mask[..., i, j]` answers "may i attend to j?".
 
-There are three of them in a Transformer, and each answers a question of its own:
+A Transformer has three of them, and each answers a question of its own:
 
     encoder self-attention   which keys are real tokens?                   padding_mask
     decoder self-attention   which keys are real, and not in the future?   decoder_mask
@@ -18,13 +18,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-# --- masks of positions ---------------------------------------------------------------------------------
+# --- the masks ------------------------------------------------------------------------------------------
 
 
 def padding_mask(lengths: Tensor, max_len: int) -> Tensor:
     """Which places of a padded batch hold a real token?
 
-    lengths: (batch,) how many real tokens each sentence has. They stand first, the padding behind them.
+    lengths: (batch,) the number of real tokens in each sentence. They come first, the padding last.
     Returns: (batch, max_len) boolean, True on real tokens, False on padding.
     """
     require_lengths(lengths, max_len)
@@ -33,7 +33,7 @@ def padding_mask(lengths: Tensor, max_len: int) -> Tensor:
 
 
 def causal_mask(n: int) -> Tensor:
-    """May position i look at position j? Only if j is not in the future.
+    """May position i attend to position j? Only if j is not in the future.
 
     Returns: (n, n) boolean, `mask[i, j]` is True where j <= i.
     """
@@ -42,11 +42,11 @@ def causal_mask(n: int) -> Tensor:
 
 
 def decoder_mask(lengths: Tensor, n: int) -> Tensor:
-    """For a decoder's self-attention: neither the future nor padding may be looked at.
+    """The mask of a decoder's self-attention: it hides the future and the padding.
 
     Only keys are hidden. The row of a padded query follows the same rule, so no row is ever empty.
 
-    lengths: (batch,) real tokens of each sentence, at least 1; n: the padded length.
+    lengths: (batch,) the number of real tokens in each sentence, at least 1; n: the padded length.
     Returns: (batch, n, n) boolean, True where key j is a real token and j <= i.
     """
     real = padding_mask(lengths, n)  # (batch, n)
@@ -56,9 +56,9 @@ def decoder_mask(lengths: Tensor, n: int) -> Tensor:
 
 
 def cross_mask(key_lengths: Tensor, query_len: int, key_len: int) -> Tensor:
-    """For cross-attention: every target position sees every real source position.
+    """The mask of cross-attention: every target position sees every real source position.
 
-    key_lengths: (batch,) real source positions; key_len: their padded number; query_len: target positions.
+    key_lengths: (batch,) number of real source positions; key_len: the padded number; query_len: target positions.
     Returns: (batch, query_len, key_len) boolean, True where the key is real.
     """
     real = padding_mask(key_lengths, key_len)  # (batch, key)
@@ -67,7 +67,7 @@ def cross_mask(key_lengths: Tensor, query_len: int, key_len: int) -> Tensor:
 
 
 def window_mask(n: int, radius: int) -> Tensor:
-    """Local attention: a position sees those at most `radius` steps away, on both sides.
+    """Local attention: a position sees itself and the positions up to `radius` steps away, on both sides.
 
     Returns: (n, n) boolean, True where |i - j| <= radius.
     """
@@ -81,7 +81,7 @@ def window_mask(n: int, radius: int) -> Tensor:
 
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Softmax over the last axis, in which only the allowed keys take part.
+    """Softmax over the last axis, restricted to the allowed keys.
 
     scores: (..., query, key); mask: broadcastable to it, True where allowed.
     Returns: (..., query, key). A hidden key gets weight 0. A row in which nothing is allowed is all 0.
@@ -97,7 +97,7 @@ def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Ten
     """Scaled dot-product attention in which each query sees only the keys its row of the mask allows.
 
     q: (..., query, d_k); k: (..., key, d_k); v: (..., key, d_v); mask: broadcastable to (..., query, key).
-    Returns: output (..., query, d_v), weights (..., query, key); both 0 for a query that may look at nothing.
+    Returns: output (..., query, d_v), weights (..., query, key); both are 0 for a query that may attend to nothing.
     """
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)  # (..., query, key)
@@ -126,7 +126,7 @@ def leak_map(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
     function: (time, d) -> (time, d'); x: (time, d).
     Returns: (time, time), the length of the gradient of output i (summed over its features) with respect to input j.
-    Exactly 0 means: input j cannot reach output i, by no way through the whole function.
+    Exactly 0 means that input j does not influence output i, by any path through the function.
     """
     x = x.detach().clone().requires_grad_()
     outputs = function(x)
@@ -134,24 +134,26 @@ def leak_map(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     return torch.stack(slopes).norm(dim=-1)  # (output position, input position)
 
 
-# --- clear words for wrong arguments --------------------------------------------------------------------
+# --- clear errors for wrong arguments --------------------------------------------------------------------
 
 
 def require_lengths(lengths: Tensor, max_len: int) -> None:
-    """Raise unless `lengths` is one whole number for each sentence, between 0 and `max_len`."""
+    """Raise unless `lengths` holds one integer per sentence, between 0 and `max_len`."""
     if lengths.dim() != 1 or lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise ValueError(
-            f"lengths should be whole numbers of shape (batch,), "
+            f"lengths should be integers of shape (batch,), "
             f"but this is {lengths.dtype} of shape {tuple(lengths.shape)}."
         )
     if (lengths < 0).any() or (lengths > max_len).any():
-        raise ValueError(f"Every length has to lie between 0 and max_len = {max_len}, but they are {lengths.tolist()}.")
+        raise ValueError(f"Every length must lie between 0 and max_len = {max_len}, but they are {lengths.tolist()}.")
 
 
 def allowed_places(mask: Tensor, scores: Tensor) -> Tensor:
     """The mask as booleans that broadcast to the scores, or an error that says why they cannot."""
     if mask.is_floating_point() and ((mask != 0) & (mask != 1)).any():
-        raise ValueError("This looks like an additive mask (0 and -inf). A boolean one is wanted: True where allowed.")
+        raise ValueError(
+            "This looks like an additive mask (0 and -inf). Pass a boolean one: True where attention is allowed."
+        )
     try:
         mask.expand(scores.shape)
     except RuntimeError:

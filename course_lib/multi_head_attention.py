@@ -39,7 +39,7 @@ def merge_heads(x: Tensor) -> Tensor:
 def size_of_a_head(d_model: int, num_heads: int) -> int:
     """d_k = d_model / num_heads, or a clear error if it is not a whole number."""
     if num_heads < 1 or d_model % num_heads:
-        raise ValueError(f"d_model = {d_model} cannot be shared out evenly over num_heads = {num_heads}.")
+        raise ValueError(f"d_model = {d_model} cannot be divided evenly among num_heads = {num_heads}.")
     return d_model // num_heads
 
 
@@ -87,14 +87,14 @@ class MultiHeadAttention(nn.Module):
         return self.w_o(merge_heads(heads)), weights
 
     def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What each head asks with, is found by, and is read as: (batch, head, query or key, d_k) each."""
+        """The queries, keys and values of all heads: (batch, head, query or key, d_k) each."""
         q = split_heads(self.w_q(query), self.num_heads)
         k = split_heads(self.w_k(key), self.num_heads)
         v = split_heads(self.w_v(value), self.num_heads)
         return q, k, v
 
     def share_out(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        """Each query's attention of 1, shared out over the keys that it may see: (batch, head, query, key)."""
+        """The weights of each query over the keys it may see, which sum to 1: (batch, head, query, key)."""
         if mask is None:
             return scores.softmax(dim=-1)
         mask = with_head_axis(mask)  # (batch, 1, query, key) or (query, key)

@@ -8,10 +8,10 @@ from typing import Any
 import matplotlib.pyplot as plt
 from torch import Tensor
 
-# Okabe and Ito's palette: blue, vermilion, green, orange, sky blue, purple, yellow, black.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#F0E442", "#000000")
-SEQUENTIAL = "cividis"
-DIVERGING = "PuOr_r"
+from course_lib.colours import COLOURS, DIVERGING, PARTS, SEQUENTIAL
+from course_lib.transformer_map import show_map
+
+__all__ = ["COLOURS", "DIVERGING", "PARTS", "SEQUENTIAL", "show_map", "show_matrix", "use_course_style"]
 
 
 def use_course_style() -> None:

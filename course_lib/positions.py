@@ -1,13 +1,13 @@
 """Positions: telling attention where a token stands.
 
-Attention sees a set of vectors, not a sequence. Order has to be put in by hand, and there are three places for it:
+Attention sees a set of vectors, not a sequence. Order has to be put in, and there are three places for it:
 
 - add a vector to each token: `sinusoidal_encoding` (a fixed formula) or `LearnedPositions` (a table that is trained);
 - turn queries and keys by an angle that grows with the position: `apply_rope`;
 - lower the score of keys that are far away: `alibi_bias`.
 
 Tables are *interleaved*, as in the paper: columns 2i and 2i+1 are the sine and the cosine of one frequency. The pair
-with index i has the frequency 10000^(-2i/d_model): 1 radian a step for the first pair, slower and slower after it.
+with index i has the frequency 10000^(-2i/d_model): 1 radian per step for the first pair, slower and slower after it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 
 def sinusoidal_encoding(n: int, d_model: int) -> Tensor:
-    """The fixed position vectors of the Transformer paper, one row a position, counted from 0.
+    """The fixed position vectors of the Transformer paper, one row per position, counted from 0.
 
     Returns: (n, d_model), `table[pos, 2i] = sin(pos / 10000^(2i/d_model))`, `table[pos, 2i+1]` its cosine.
     If d_model is odd, the last column is a sine without its cosine.
@@ -41,13 +41,13 @@ def sinusoidal_encoding(n: int, d_model: int) -> Tensor:
 def concatenated_encoding(n: int, d_model: int) -> Tensor:
     """The table of the tensor2tensor library, which differs from the paper in two ways.
 
-    All sines stand in the first half of the columns and all cosines in the second, and the slowest pair has exactly
+    All sines are in the first half of the columns and all cosines in the second, and the slowest pair has exactly
     the frequency 1/10000: the exponent is i / (d_model/2 - 1).
 
     Returns: (n, d_model), for an even d_model.
     """
     if d_model % 2:
-        raise ValueError(f"d_model = {d_model} is odd: sines and cosines cannot have half of the columns each.")
+        raise ValueError(f"d_model = {d_model} is odd: sines and cosines cannot have half the columns each.")
     half = d_model // 2
     frequencies = 10000.0 ** (-torch.arange(half) / max(half - 1, 1))  # (d_model/2,)
     angles = torch.arange(n)[:, None] * frequencies  # (n, d_model/2)
@@ -72,7 +72,7 @@ class PositionalEncoding(nn.Module):
         """x: (batch, time, d_model). Returns: the same shape and dtype, position vectors added."""
         n = x.shape[1]
         if n > len(self.table):
-            raise ValueError(f"The input has {n} positions, but the table only {len(self.table)}: raise max_len.")
+            raise ValueError(f"The input has {n} positions, but the table has only {len(self.table)}: raise max_len.")
         rows = self.table[:n]  # (time, d_model)
         return x + rows.to(x.dtype)
 
@@ -101,7 +101,7 @@ def shift_matrix(k: int, d_model: int) -> Tensor:
 
 
 class LearnedPositions(nn.Module):
-    """Adds one trained vector a position. Positions from `max_len` on have none."""
+    """Adds one trained vector per position. Positions from `max_len` on have none."""
 
     def __init__(self, max_len: int, d_model: int):
         super().__init__()
@@ -123,7 +123,7 @@ class LearnedPositions(nn.Module):
 def apply_rope(x: Tensor, positions: Tensor) -> Tensor:
     """Rotary positions: turn each pair of features by its position times the pair's frequency.
 
-    Applied to queries and keys alike, q·k then depends on the distance of the two positions and not on where they are.
+    If queries and keys are both turned, q·k depends on the distance between the two positions, not on where they are.
     The pairs are the features (0, 1), (2, 3), …; pair i has the frequency 10000^(-2i/d).
 
     x: (..., time, d) with an even d; positions: (time,), any numbers.
@@ -144,10 +144,10 @@ def apply_rope(x: Tensor, positions: Tensor) -> Tensor:
 
 
 def alibi_bias(num_heads: int, n: int) -> Tensor:
-    """A penalty on distance, to be added to the scores before the softmax: -slope × (i - j), one slope a head.
+    """A penalty on distance, to be added to the scores before the softmax: -slope × (i - j), one slope per head.
 
-    With p the largest power of two that is at most num_heads, the first p slopes are 2^(-8h/p) for h = 1, 2, …, p.
-    Heads beyond p take every second slope of the series for 2p heads: 2^(-4h/p) for h = 1, 3, 5, ….
+    With p the largest power of two that is at most num_heads, the first p slopes are 2^(-8s/p) for s = 1, 2, …, p.
+    Heads beyond p take every second slope of the series for 2p heads: 2^(-4s/p) for s = 1, 3, 5, ….
 
     Returns: (num_heads, n, n), bias[head, i, j] for query i and key j. (The causal mask hides j > i; there the penalty
     is -slope × (j - i).)
@@ -155,8 +155,8 @@ def alibi_bias(num_heads: int, n: int) -> Tensor:
     if num_heads < 1:
         raise ValueError("Attention needs at least one head.")
     p = 2 ** int(math.log2(num_heads))
-    series = [2 ** (-8 * h / p) for h in range(1, p + 1)]
-    between = [2 ** (-4 * h / p) for h in range(1, 2 * (num_heads - p), 2)]
+    series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
+    between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
     slopes = torch.tensor(series + between)  # (num_heads,)
     positions = torch.arange(0, n)
     distance = (positions[:, None] - positions[None, :]).abs()  # (query, key)

@@ -1,6 +1,6 @@
-"""Start here: the four small tools that the rest of the course is made of.
+"""Start here: four small tools that the rest of the course relies on.
 
-A batch is a tensor `(batch, time, feature)`: so many examples, each with so many steps, each step a vector.
+A batch is a tensor `(batch, time, feature)`: several examples, each with several steps, each step a vector.
 Nothing here loops over examples where a broadcast or a batched product does the same in one step.
 """
 
@@ -30,7 +30,7 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
     """How far is each point of `a` from each point of `b`?
 
     a: (batch, n, d); b: (batch, m, d).
-    Returns: (batch, n, m); entry [s, i, j] is the sum over k of (a[s, i, k] - b[s, j, k])².
+    Returns: (batch, n, m); entry [s, i, j] is the sum over f of (a[s, i, f] - b[s, j, f])².
     """
     left = a.unsqueeze(2)  # (batch, n, 1, d)
     right = b.unsqueeze(1)  # (batch, 1, m, d)
@@ -41,7 +41,7 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
 def batch_matmul(a: Tensor, b: Tensor) -> Tensor:
     """One matrix product for each example of the batch.
 
-    a: (batch, n, k); b: (batch, k, m). Returns: (batch, n, m); example s is a[s] @ b[s].
+    a: (batch, n, d); b: (batch, d, m). Returns: (batch, n, m); example s is a[s] @ b[s].
     """
     return a @ b  # (batch, n, m), as torch.bmm(a, b)
 
@@ -49,9 +49,9 @@ def batch_matmul(a: Tensor, b: Tensor) -> Tensor:
 def pad_batch(sequences: Sequence[Tensor], pad_id: int, max_len: int | None = None) -> tuple[Tensor, Tensor]:
     """Put sequences of different lengths into one rectangle.
 
-    sequences: 1-D integer tensors. pad_id fills the free places, which are at the end of a row.
+    sequences: 1-D integer tensors. pad_id fills the unused places at the end of a row.
     The rectangle is as wide as the longest sequence, or exactly `max_len` wide if that is given: longer sequences
-    lose their end, and shorter ones are padded up to it even if none is so long.
+    lose their end, and shorter ones are padded up to it even if none is that long.
     Returns: batch (batch, width) of integers, lengths (batch,): how many entries of each row are real.
     """
     longest = max((len(sequence) for sequence in sequences), default=0)

@@ -1,10 +1,9 @@
-"""Sub-layers: what stands between the attentions.
+"""Sub-layers: everything in a Transformer that is not attention.
 
-A Transformer is attention plus five plain things, each of them a few lines: a table of word vectors, a small network
-applied to every position alike, a normalisation, a residual path around every sub-layer, and dropout.
+There are five plain things, each of them a few lines: a table of word vectors, a small network applied to every
+position in the same way, a normalisation, a residual connection around every sub-layer, and dropout.
 
-All of them work on the last axis alone: `(..., d_model)` in, `(..., d_model)` out. Only attention moves anything from
-one position to another.
+All of them work on one position at a time, along the last axis: `(..., d_model)` in, `(..., d_model)` out.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class TokenEmbedding(nn.Module):
 
 
 def look_up(table: nn.Embedding, ids: Tensor) -> Tensor:
-    """The rows of the table with these numbers; an error that can be understood if there is no such row."""
+    """The rows of the table with these numbers, or a clear error if there is no such row."""
     try:
         return table(ids)
     except IndexError:
@@ -114,7 +113,7 @@ class RMSNorm(nn.Module):
 
 
 def check_width(x: Tensor, gain: Tensor) -> None:
-    """A tensor with one feature would be broadcast without a word; it gets a sentence instead."""
+    """A tensor with one feature would be broadcast silently; it gets a clear error instead."""
     if x.shape[-1] != len(gain):
         raise ValueError(f"This norm is for {len(gain)} features, but the last axis of x has length {x.shape[-1]}.")
 
@@ -148,11 +147,11 @@ def check_positions(x: Tensor, mask: Tensor) -> None:
         raise ValueError("There is no real position in this batch: the mask is False everywhere.")
 
 
-# --- the residual path ----------------------------------------------------------------------------------
+# --- the residual connection ----------------------------------------------------------------------------------
 
 
 def residual_post_norm(x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Tensor], Tensor]) -> Tensor:
-    """norm(x + sublayer(x)), as in the paper: every residual path runs through every norm.
+    """norm(x + sublayer(x)), as in the paper: the path around the sub-layers runs through every norm.
 
     x: (..., d_model); sublayer and norm keep the shape. Returns: the same shape.
     """
@@ -175,6 +174,6 @@ def check_shape_is_kept(x: Tensor, update: Tensor) -> None:
     """What is added to x must look like x: broadcasting would hide a sub-layer that went wrong."""
     if update.shape != x.shape:
         raise ValueError(
-            f"A residual path needs a sub-layer that keeps the shape: {tuple(x.shape)} went in, "
+            f"A residual connection needs a sub-layer that keeps the shape: {tuple(x.shape)} went in, "
             f"{tuple(update.shape)} came out."
         )

@@ -17,7 +17,10 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from course_lib.settings import device_of
+
 Batch = tuple[Tensor, Tensor]  # source ids (batch, source), target ids (batch, target)
+TrainStep = Callable[[nn.Module, torch.optim.Optimizer, Tensor, Tensor, int, int, float], float]
 
 # --- the loss -------------------------------------------------------------------------------------------
 
@@ -137,24 +140,61 @@ def fit(
     pad_id: int,
     max_norm: float = 1.0,
     report: Callable[[int, float], None] | None = None,
+    take_step: TrainStep = train_step,
+    optimizer: torch.optim.Optimizer | None = None,
 ) -> list[float]:
-    """One step of Adam on each batch, in the order given; step n, counted from 1, at the learning rate `rate(n)`.
+    """Take one step on each batch, in the order given; step n, counted from 1, at the learning rate `rate(n)`.
 
-    `report` is called with each step and its loss: `print_progress(100)` prints every hundredth, a plot can be drawn.
+    The batches may be on another device than the model: each is moved to it.
+    `report` is called with each step and its loss: `print_progress(100)` prints every hundredth, a `LossCurves` keeps
+    them. `take_step` is called like `train_step`. `optimizer`: Adam if none is given; its learning rate is set here.
     Returns: the loss of every step.
     """
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98))
+    if optimizer is None:
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98))
     losses = []
     for step, (source, targets) in enumerate(batches, start=1):
         if not (targets != pad_id).any():
             raise ValueError(f"The targets of batch {step} are nothing but padding (id {pad_id}): leave it out.")
         for group in optimizer.param_groups:
             group["lr"] = rate(step)
-        losses.append(train_step(model, optimizer, source, targets, bos_id, pad_id, max_norm))
+        source, targets = source.to(device_of(model)), targets.to(device_of(model))
+        losses.append(float(take_step(model, optimizer, source, targets, bos_id, pad_id, max_norm)))
         if report is not None:
             report(step, losses[-1])
     model.eval()
     return losses
+
+
+class LossCurves:
+    """A `report` for `fit` that keeps the loss of every step, and the loss on other data of every so many steps.
+
+    The other data are not trained on: source (row, source) and targets (row, target).
+    """
+
+    def __init__(self, model: nn.Module, source: Tensor, targets: Tensor, bos_id: int, pad_id: int, every: int):
+        self.model = model
+        self.data = source, targets
+        self.ids = bos_id, pad_id
+        self.every = every
+        self.training: list[float] = []
+        self.validation: list[tuple[int, float]] = []  # step and loss
+
+    def __call__(self, step: int, loss: float) -> None:
+        self.training.append(loss)
+        if step % self.every == 0:
+            self.validation.append((step, loss_without_training(self.model, *self.data, *self.ids)))
+
+
+@torch.no_grad()
+def loss_without_training(model: nn.Module, source: Tensor, targets: Tensor, bos_id: int, pad_id: int) -> float:
+    """The loss in evaluation mode, on data that may be on another device. The model's mode stays as it was."""
+    was_training = model.training
+    model.eval()
+    source, targets = source.to(device_of(model)), targets.to(device_of(model))
+    loss = sequence_loss(model(source, shift_right(targets, bos_id)), targets, pad_id).item()
+    model.train(was_training)
+    return loss
 
 
 def print_progress(every: int) -> Callable[[int, float], None]:

@@ -3,9 +3,9 @@
     source ids → embedding + positions → encoder ─────────┐ memory
     target ids → embedding + positions → decoder ─────────┴→ output layer → logits
 
-The model is called with ids alone. It finds the padding by itself (`pad_id`) and builds all three masks, so that no
-caller can forget one. Around it stand three instruments: a formula for the number of parameters, a copy into
-`nn.Transformer` to compare with, and a search for positions that see what they should not.
+The model takes ids alone. It finds the padding itself (`pad_id`) and builds all the masks, so that no caller can forget
+one. Three tools go with it: a formula for the number of parameters, a copy into `nn.Transformer` to compare with, and a
+search for positions that see what they should not.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Transformer(nn.Module):
 
     def forward(self, src_ids: Tensor, tgt_ids: Tensor) -> Tensor:
         """
-        src_ids: (batch, source); tgt_ids: (batch, target), what the decoder has been given so far, BOS first.
-        Returns: logits (batch, target, tgt_vocab); row t is about the token that follows tgt_ids[:, t].
+        src_ids: (batch, source); tgt_ids: (batch, target), what the decoder is given, BOS first.
+        Returns: logits (batch, target, tgt_vocab); row i is about the token that follows tgt_ids[:, i].
         """
         memory = self.encode(src_ids)
         return self.decode(tgt_ids, memory, src_ids)
@@ -127,8 +127,8 @@ def require_ids(ids: Tensor, vocab_size: int, pad_id: int, name: str) -> None:
 def cross_attention_weights(model: Transformer, src_ids: Tensor, tgt_ids: Tensor) -> Tensor:
     """Where each target position looks in the source.
 
-    Layers never compute their weights. So the queries are noted on their way into each cross-attention, which is then
-    asked again, this time with weights.
+    Layers never compute their weights. So the inputs of each cross-attention's queries are recorded, and the attention
+    is computed once more, this time with weights.
 
     Returns: (layer, batch, head, target, source).
     """
@@ -154,11 +154,11 @@ def decoder_layers(model: Transformer) -> list[DecoderLayer]:
 def transformer_parameters(
     table_rows: int, d_model: int, d_ff: int, encoder_layers: int, decoder_layers: int, extra_norms: int = 0
 ) -> int:
-    """How many numbers a Transformer learns, by formula. Biases everywhere but in the embedding tables.
+    """The number of parameters of a Transformer, by formula. Biases everywhere except in the embedding tables.
 
     table_rows: the rows of d_model numbers in all tables together: tokens, learned positions, segments; and the output
     layer's, unless it shares a token table. encoder_layers: layers without cross-attention (those of BERT and GPT too).
-    decoder_layers: layers with it. extra_norms: norms outside of the layers.
+    decoder_layers: layers with it. extra_norms: norms outside the layers.
     """
     tables = table_rows * d_model
     attention = 4 * (d_model * d_model + d_model)  # W_Q, W_K, W_V, W_O; the number of heads changes nothing
@@ -227,7 +227,7 @@ def find_the_leak(function: Callable[[Tensor], Tensor], ids: Tensor, vocab_size:
     """Which output positions change when one input token is replaced by another?
 
     function: (batch, time) ids -> (batch, time', features), such as `lambda ids: model(src, ids)`.
-    ids: (time,), the tokens to start from. Each in its turn is replaced by another token of the vocabulary.
+    ids: (time,), the tokens to start from. Each in turn is replaced by another token of the vocabulary.
     Returns: (time', time) boolean, True where output i depends on input j. In a decoder nothing is True where j > i.
     """
     before = function(ids[None])[0]  # (time', features)
@@ -245,10 +245,10 @@ def find_the_leak(function: Callable[[Tensor], Tensor], ids: Tensor, vocab_size:
 
 
 def subsampled_lengths(lengths: Tensor, kernel: int, stride: int) -> Tensor:
-    """How many frames of each recording are left after a convolution over time, without padding at the ends.
+    """The number of frames of each recording after a convolution over time, without padding at the ends.
 
-    Only frames that look at nothing but real input count: the window of output t covers the inputs
-    t·stride to t·stride + kernel - 1. A recording shorter than the kernel has none left.
+    Only windows that lie entirely within the recording count: window i covers the inputs
+    i·stride to i·stride + kernel - 1. A recording shorter than the kernel has none left.
 
     lengths: (batch,) whole numbers. Returns: (batch,) whole numbers.
     """

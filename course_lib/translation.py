@@ -6,8 +6,10 @@ tasks, copying and reversing, come in the same form.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -15,6 +17,7 @@ from torch import Tensor
 
 from course_lib.decoding import bleu, exact_match, generate
 from course_lib.grammar import MAX_WORDS, Pair, english_words, french_words, spell
+from course_lib.settings import device_of
 from course_lib.start_here import pad_batch
 from course_lib.training import shift_right
 from course_lib.transformer import Transformer, cross_attention_weights
@@ -96,7 +99,7 @@ def copy_batches(
     shortest: int = 4,
     longest: int = 16,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of random symbols to be repeated, or to be said backwards. Ids 0, 1, 2 are PAD, BOS, EOS.
+    """Batches of random symbols to be copied, or to be reversed. Ids 0, 1, 2 are PAD, BOS, EOS.
 
     Yields: source (batch, source), targets (batch, target): symbols, EOS, padding.
     """
@@ -147,17 +150,34 @@ def translate(model: Transformer, sentences: Sequence[str]) -> list[str]:
     """Greedy translations of English sentences."""
     words = [sentence.lower().removesuffix(".").split() for sentence in sentences]
     source, _ = pad_batch([english_vocabulary().encode(sentence) for sentence in words], PAD)
-    results = generate(model, source, BOS, EOS, max_len=LONGEST_ANSWER)
+    results = generate(model, source.to(device_of(model)), BOS, EOS, max_len=LONGEST_ANSWER)
     return [spell(french_vocabulary().decode(ids)) for ids in results]
 
 
 def translation_quality(model: Transformer, pairs: Sequence[Pair]) -> tuple[float, float]:
     """Greedy translations against the grammar's own: the share that is exactly right, and BLEU."""
     source, _ = encode_pairs(pairs)
-    results = generate(model, source, BOS, EOS, max_len=MAX_WORDS + 1)
+    results = generate(model, source.to(device_of(model)), BOS, EOS, max_len=MAX_WORDS + 1)
     hypotheses = [french_vocabulary().decode(ids) for ids in results]
     references = [pair.french for pair in pairs]
     return exact_match(hypotheses, references), bleu(hypotheses, references)
+
+
+def usual_words(pairs: Sequence[Pair]) -> dict[str, str]:
+    """The French word that goes with each English one most reliably: a dictionary without any grammar.
+
+    Two words go together as far as they are in the same sentences: by the Dice coefficient, twice the number of pairs
+    with both, divided by the numbers of pairs with either.
+    """
+    sentences = [(set(pair.english), set(pair.french)) for pair in pairs]
+    english = Counter(word for words, _ in sentences for word in words)
+    french = Counter(word for _, words in sentences for word in words)
+    together = Counter(both for words, others in sentences for both in product(words, others))
+    best: dict[str, tuple[float, str]] = {}
+    for (word, other), number in together.items():
+        dice = 2 * number / (english[word] + french[other])
+        best[word] = max(best.get(word, (0.0, "")), (dice, other))
+    return {word: other for word, (_, other) in best.items()}
 
 
 @torch.no_grad()
@@ -167,9 +187,9 @@ def alignment_accuracy(model: Transformer, pairs: Sequence[Pair]) -> list[float]
     Counted for every French noun, adjective and verb, at the step that *predicts* it: the decoder then stands on the
     word before. The heads' weights are averaged, and the place with the largest weight is where the layer looks.
     """
-    source, targets = encode_pairs(pairs)
+    source, targets = (ids.to(device_of(model)) for ids in encode_pairs(pairs))
     weights = cross_attention_weights(model, source, shift_right(targets, BOS))  # (layer, pair, head, target, source)
-    looked_at = weights.mean(dim=2).argmax(dim=-1)  # (layer, pair, target)
+    looked_at = weights.mean(dim=2).argmax(dim=-1).cpu()  # (layer, pair, target)
     links = [(row, french, english) for row, pair in enumerate(pairs) for french, english in pair.alignment]
     rows, french, english = torch.tensor(links).T  # (link,) each
     right = looked_at[:, rows, french] == english  # (layer, link)
