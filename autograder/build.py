@@ -9,17 +9,22 @@ A cell of the source says what it is in a few words behind its `# %%`:
     # %% setup                             locked; imports
     # %% exercise causal_mask              the student writes between ### BEGIN SOLUTION and ### END SOLUTION
     # %% check causal_mask                 holds the line `check(causal_mask)`; its points come from the exercise
-    # %% figure                            draws a diagram; folded, since its code teaches nothing
+    # %% figure Who may look at whom       mostly draws; folded behind a first line that says so
+    # %% claims                            says in code what the text says of the cell above; no student gets it
     # %% answer why_causal 2 [markdown]    a written answer, marked by hand, worth 2 points
 
 What nbgrader needs to know is derived from these words. After each check a locked cell is added in which the grader
 runs the hidden cases. In the text, `{{exercise causal_mask}}` becomes a line with points, minutes and difficulty,
-and `{{map}}` the table of all notebooks.
+`{{question why_causal}}` the line above a written answer, `{{term entropy}}` a link to the glossary, and `{{map}}` the
+table of all notebooks.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
+import functools
+import json
 import logging
 import re
 import subprocess
@@ -27,6 +32,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import jupytext
 import nbformat
@@ -36,9 +42,13 @@ from nbgrader.apps import NbGraderAPI
 from autograder.bootstrap import badge_markdown, bootstrap_source, course_settings
 from autograder.course import Course, put_own_commands_on_path
 from autograder.files import content_of, told_of_kept_files, write_whole
+from autograder.glossary import FILE as GLOSSARY
+from autograder.glossary import Glossary, GlossaryError
 from autograder.hidden import all_hidden
+from autograder.minutes import minutes
 from autograder.working_copy import NOTEBOOKS, ROOT, WORK, cell_id, is_untouched, keep_work, shown
-from course_lib.exercises import all_exercises
+from course_lib.checking.exercise import Exercise
+from course_lib.exercises import TOPICS, all_exercises
 
 SOLUTIONS = ROOT / "solutions"
 COURSE = ROOT / "autograder"
@@ -46,7 +56,15 @@ COURSE = ROOT / "autograder"
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 FOLDED = {"cellView": "form", "jupyter": {"source_hidden": True}}  # in Colab and in JupyterLab
 MAP_BEGIN, MAP_END = "<!-- map: written by `make build` -->", "<!-- end of map -->"
+CONTENTS = ROOT / "course_lib" / "contents.py"
+CONTENTS_HEAD = '''\
+"""Written by `make build` from solutions/: stem, title, minutes and written points of each notebook."""
+
+CONTENTS = ('''
+CLAIMS = "from autograder.claims import claim\n\n"  # stands above each cell of claims
 EXERCISE_MARK = re.compile(r"\{\{exercise (\w+)\}\}")
+YOURS = re.compile(r"""\byours\(\s*["'](\w+)["']""")
+QUESTION_MARK = re.compile(r"\{\{question (\w+)\}\}")
 
 
 class SourceError(Exception):
@@ -61,10 +79,13 @@ def stems() -> list[str]:
 # --- from source to solution notebook -------------------------------------------------------------------
 
 
-def solution_notebook(stem: str) -> NotebookNode:
-    """The executable notebook with solutions, and with everything in it that nbgrader needs."""
-    source = jupytext.read(SOLUTIONS / f"{stem}.py", fmt="py:percent")
-    cells = [made for cell in source.cells for made in prepared(cell, stem)]
+def solution_notebook(stem: str, claims: bool = False) -> NotebookNode:
+    """The executable notebook with solutions, and with everything in it that nbgrader needs.
+
+    claims: with the cells that prove the text. What students get is made from the notebook without them.
+    """
+    source = copy.deepcopy(source_cells(stem))
+    cells = [made for cell in source if claims or words_of(cell) != ["claims"] for made in prepared(cell, stem)]
     if not cells or cells[0].cell_type != "markdown":
         raise SourceError(f"{stem}: the first cell has to be the title, in markdown.")
     cells[0].source = f"{cells[0].source}\n\n{header_line(stem)}"
@@ -72,25 +93,49 @@ def solution_notebook(stem: str) -> NotebookNode:
     cells.append(nbformat.v4.new_markdown_cell(footer_line(stem)))
     give_ids(cells)
     require_order(cells, stem)
+    require_checked_before_yours(cells, stem)
+    return new_notebook(cells)
+
+
+def new_notebook(cells: list[NotebookNode]) -> NotebookNode:
     notebook = nbformat.v4.new_notebook(cells=cells)
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
     notebook.nbformat_minor = 5
     return notebook
 
 
+def source_cells(stem: str) -> list[NotebookNode]:
+    """The cells as they were written; change only copies of them. What each is called is in its metadata."""
+    return parsed((SOLUTIONS / f"{stem}.py").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def parsed(source: str) -> list[NotebookNode]:
+    cells: list[NotebookNode] = jupytext.reads(source, fmt="py:percent").cells
+    return cells
+
+
+def words_of(cell: NotebookNode) -> list[str]:
+    """The words behind the `# %%` of a cell that has not been prepared yet."""
+    words: list[str] = cell.metadata.get("title", "").split()
+    return words
+
+
 def prepared(cell: NotebookNode, stem: str) -> Iterator[NotebookNode]:
     """The cells that one cell of the source turns into."""
-    words = cell.metadata.get("title", "").split()
+    words = words_of(cell)
     cell.metadata = nbformat.from_dict({})
+    if cell.cell_type == "markdown":
+        cell.source = with_marks_replaced(cell.source, stem)
     match words:
         case []:
-            if cell.cell_type == "markdown":
-                cell.source = EXERCISE_MARK.sub(lambda mark: exercise_line(mark[1], stem), cell.source)
-                if "{{map}}" in cell.source:
-                    cell.source = cell.source.replace("{{map}}", course_map())
             yield cell
-        case ["figure"] if cell.cell_type == "code":
+        case ["figure", *title] if cell.cell_type == "code":
+            cell.source = titled(cell.source, " ".join(title))
             cell.metadata.update(FOLDED)
+            yield cell
+        case ["claims"] if cell.cell_type == "code":
+            cell.source = CLAIMS + cell.source
             yield cell
         case ["setup"]:
             yield marked(cell, f"setup_{stem}", locked=True)
@@ -102,6 +147,20 @@ def prepared(cell: NotebookNode, stem: str) -> Iterator[NotebookNode]:
             yield marked(cell, name, solution=True, grade=True, points=float(points))
         case _:
             raise SourceError(f"{stem}: I do not know what to do with a cell called {' '.join(words)!r}.")
+
+
+def with_marks_replaced(text: str, stem: str) -> str:
+    """A text in which every `{{…}}` has become what it stands for."""
+    text = EXERCISE_MARK.sub(lambda mark: exercise_line(mark[1], stem), text)
+    text = QUESTION_MARK.sub(lambda mark: question_line(mark[1], stem), text)
+    if "{{term" in text:
+        text = with_terms_linked(text, stem)
+    return text.replace("{{map}}", course_map()) if "{{map}}" in text else text
+
+
+def titled(source: str, title: str) -> str:
+    """The code of a figure. JupyterLab shows the first line of a folded cell, Colab the title of its form."""
+    return f"# Figure: {title}\n# @title Figure: {title}\n{source}" if title else source
 
 
 def exercise_cell(cell: NotebookNode, name: str, stem: str) -> NotebookNode:
@@ -141,6 +200,19 @@ def require_order(cells: list[NotebookNode], stem: str) -> None:
         )
 
 
+def require_checked_before_yours(cells: list[NotebookNode], stem: str) -> None:
+    """While it is graded, `yours` gives the reference, which is there once the exercise has been graded."""
+    still_to_come = [e.name for e in all_exercises().values() if TOPICS.index(e.topic) >= TOPICS.index(stem[3:])]
+    for cell in cells:
+        used = YOURS.findall(cell.source) if cell.cell_type == "code" else []
+        for name in used:
+            if name in still_to_come:
+                raise SourceError(f'{stem}: yours("{name}", …) has to stand behind the check of {name}.')
+        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+        if grade_id.endswith("_hidden"):
+            still_to_come.remove(grade_id.removesuffix("_hidden"))
+
+
 def marked(
     cell: NotebookNode,
     grade_id: str,
@@ -166,7 +238,7 @@ def marked(
     return cell
 
 
-def known_exercise(name: str, stem: str):  # type: ignore[no-untyped-def]
+def known_exercise(name: str, stem: str) -> Exercise:
     exercise = all_exercises().get(name)
     if exercise is None or exercise.topic != stem.partition("_")[2]:
         raise SourceError(f"{stem}: there is no exercise {name} in course_lib/exercises/{stem[3:]}/.")
@@ -179,13 +251,61 @@ def exercise_line(name: str, stem: str) -> str:
     """Points, minutes and difficulty of an exercise, for the reader."""
     exercise = known_exercise(name, stem)
     points = f"{exercise.max_points:g} points here, {exercise.hidden_points:g} more when graded"
+    minutes = exercise.minutes_for_newcomers
     stars = "●" * exercise.difficulty + "○" * (3 - exercise.difficulty)
-    return f"**Exercise `{name}`** · {points} · about {exercise.minutes} minutes · difficulty {stars}"
+    return f"**Exercise `{name}`** · {points} · about {minutes} minutes · difficulty {stars}"
+
+
+def question_line(name: str, stem: str) -> str:
+    """What a written answer is worth, for the reader."""
+    points = written_points(stem).get(name)
+    if points is None:
+        raise SourceError(f"{stem}: there is no cell `answer {name}` for the question {name}.")
+    return f"**In your own words** · {points:g} points, marked by hand"
+
+
+def written_points(stem: str) -> dict[str, float]:
+    """The written answers of a notebook: name -> points."""
+    words = map(words_of, source_cells(stem))
+    return {name: float(points) for kind, name, points in (w for w in words if len(w) == 3) if kind == "answer"}
 
 
 def header_line(stem: str) -> str:
+    """What stands under the title: what the notebook takes, what it is worth, and the links."""
     badge = badge_markdown(notebook=f"{stem}.ipynb", **course_settings())
-    return " · ".join([badge, *neighbour_links(stem)])
+    return f"{worth(stem)}\n\n" + " · ".join([badge, *neighbour_links(stem)])
+
+
+def worth(stem: str) -> str:
+    points = points_of(stem)
+    parts = f"{points.here:g} in the checks, {points.later:g} more when graded, {points.written:g} marked by hand"
+    return f"About {minutes_of(stem)} minutes if this is new to you · {points.total:g} points ({parts})"
+
+
+class Points(NamedTuple):
+    """What a notebook is worth."""
+
+    here: float  # in the checks that students see
+    later: float  # in the hidden cases
+    written: float
+
+    @property
+    def total(self) -> float:
+        return sum(self)
+
+
+def points_of(stem: str) -> Points:
+    exercises = exercises_of(stem)
+    here, later = sum(e.max_points for e in exercises), sum(e.hidden_points for e in exercises)
+    return Points(here, later, sum(written_points(stem).values()))
+
+
+def minutes_of(stem: str) -> int:
+    return minutes(source_cells(stem), exercises_of(stem))
+
+
+def exercises_of(stem: str) -> list[Exercise]:
+    return [e for e in all_exercises().values() if e.topic == stem.partition("_")[2]]
 
 
 def footer_line(stem: str) -> str:
@@ -221,6 +341,39 @@ def give_ids(cells: list[NotebookNode]) -> None:
         cell.id = base if count == 1 else f"{base}-{count}"
 
 
+# --- the glossary ---------------------------------------------------------------------------------------
+
+
+def glossary() -> Glossary:
+    try:
+        return Glossary.read(SOLUTIONS / "glossary.md")
+    except GlossaryError as error:
+        raise SourceError(str(error)) from None
+
+
+def with_terms_linked(text: str, stem: str) -> str:
+    try:
+        return glossary().linked(text)
+    except GlossaryError as error:
+        raise SourceError(f"{stem}: {error}") from None
+
+
+def unlinked_terms() -> list[str]:
+    """The entries that no notebook links to."""
+    texts = [(SOLUTIONS / f"{stem}.py").read_text(encoding="utf-8") for stem in stems()]
+    found = glossary()
+    return sorted(set(found.entries) - found.used_in("\n".join(texts)), key=str.casefold)
+
+
+def glossary_notebook() -> NotebookNode:
+    """All entries; nothing in it is run or graded."""
+    cells = glossary().cells()
+    first = stems()[0]
+    cells.append(nbformat.v4.new_markdown_cell(f"---\n\n[{title(first)}]({first}.ipynb)"))
+    give_ids(cells)
+    return new_notebook(cells)
+
+
 # --- from solution notebook to student notebook ---------------------------------------------------------
 
 
@@ -246,7 +399,7 @@ def as_text(notebook: NotebookNode) -> str:
     return nbformat.writes(notebook, version=4) + "\n"
 
 
-# --- the map in the README ------------------------------------------------------------------------------
+# --- the map of the notebooks -----------------------------------------------------------------------------
 
 
 def readme() -> str:
@@ -260,14 +413,12 @@ def readme() -> str:
 
 
 def course_map(folder: str = "") -> str:
-    """A table with a line for each notebook: its title, what is built in it, minutes and points of the exercises."""
-    lines = ["| notebook | you build | minutes | points here + when graded |", "|---|---|---|---|"]
+    """A table with a line for each notebook: its title, what is built in it, minutes for a newcomer, and points."""
+    lines = ["| notebook | you build | minutes | points |", "|---|---|---|---|"]
     for stem in stems():
-        exercises = [e for e in all_exercises().values() if e.topic == stem.partition("_")[2]]
-        names = ", ".join(f"`{e.name}`" for e in exercises)
-        minutes = sum(e.minutes for e in exercises)
-        here, later = sum(e.max_points for e in exercises), sum(e.hidden_points for e in exercises)
-        lines.append(f"| [{title(stem)}]({folder}{stem}.ipynb) | {names} | {minutes} | {here:g} + {later:g} |")
+        names = ", ".join(f"`{e.name}`" for e in exercises_of(stem))
+        link = f"[{title(stem)}]({folder}{stem}.ipynb)"
+        lines.append(f"| {link} | {names} | {minutes_of(stem)} | {points_of(stem).total:g} |")
     return "\n".join(lines)
 
 
@@ -277,6 +428,16 @@ def course_map_with_badges() -> str:
     badges = [badge_markdown(notebook=f"{stem}.ipynb", **course_settings()) for stem in stems()]
     lines = [f"{line} {badge} |" for line, badge in zip(lines, badges, strict=True)]
     return "\n".join([f"{head} |", f"{rule}---|", *lines])
+
+
+def contents() -> str:
+    """The same for course_lib, which has no sources: the text of a module."""
+    lines = [
+        f"    ({json.dumps(stem)}, {json.dumps(title(stem), ensure_ascii=False)}, {minutes_of(stem)}, "
+        f"{points_of(stem).written:g}),"
+        for stem in stems()
+    ]
+    return "\n".join([CONTENTS_HEAD, *lines, ")", ""])
 
 
 def title(stem: str) -> str:
@@ -293,7 +454,8 @@ def build() -> dict[Path, str]:
     solutions = {stem: as_text(solution_notebook(stem)) for stem in stems()}
     files = {COURSE / "source" / stem / f"{stem}.ipynb": text for stem, text in solutions.items()}
     files |= {NOTEBOOKS / f"{stem}.ipynb": text for stem, text in release(solutions).items()}
-    return files | {ROOT / "README.md": readme()}
+    files |= {NOTEBOOKS / GLOSSARY: as_text(glossary_notebook())}
+    return files | {CONTENTS: contents(), ROOT / "README.md": readme()}
 
 
 def stale_files(files: dict[Path, str]) -> list[Path]:
@@ -364,6 +526,8 @@ def main(arguments: list[str] | None = None) -> int:
     for path in stale:
         if path not in files:
             print(f"No source makes {path.relative_to(ROOT)} any more: delete it.")
+    if unlinked := unlinked_terms():
+        print(f"No notebook links to these entries of the glossary: {', '.join(unlinked)}")
     changed = [path for path in changed if not path.is_relative_to(COURSE)]
     print(f"{len(stems())} notebooks built, {len(changed)} files changed")
     return 0

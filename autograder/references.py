@@ -27,8 +27,10 @@ WITHHELD_SOURCE = '''"""Stand-ins for references."""
 class ReferenceUsed(Exception):
     """An answer calls the course's own reference."""
 '''
-PACKAGE_SOURCE = "from .student import check, exercises, hint, progress, solution\n"
-STUDENT_SOURCE = '''"""While a notebook is graded, checks are the judge's affair: these do nothing."""
+PACKAGE_SOURCE = "from .student import check, exercises, hint, progress, solution, yours\n"
+STUDENT_SOURCE = '''"""While a notebook is graded, checks are the judge's affair: most of these do nothing."""
+
+import importlib
 
 
 def check(*args, **kwargs):
@@ -36,6 +38,19 @@ def check(*args, **kwargs):
 
 
 hint = solution = progress = exercises = check
+
+
+def yours(name, obj):
+    """The course's own: what comes later must not depend on whether this answer is right."""
+    return getattr(importlib.import_module(MODULES[name]), name)
+'''
+INTERACTIVE_SOURCE = '''"""While a notebook is graded nobody moves its figures: each of them does nothing."""
+
+
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return lambda *args, **kwargs: None
 '''
 USED_BY_THE_RUNNER = ("bench", "devices", "inputs", "settings")
 
@@ -117,9 +132,15 @@ def visible_sources(exercise: str) -> dict[str, str]:
     return sources | {
         "course_lib": PACKAGE_SOURCE,
         "course_lib.checking": "",
-        "course_lib.student": STUDENT_SOURCE,
+        "course_lib.interactive": INTERACTIVE_SOURCE,
+        "course_lib.student": f"{STUDENT_SOURCE}\n\nMODULES = {modules_of_references()!r}\n",
         WITHHELD_MODULE: WITHHELD_SOURCE,
     }
+
+
+def modules_of_references() -> dict[str, str]:
+    """exercise -> the module of its reference."""
+    return {e.name: e.reference.__module__ for e in all_exercises().values()}
 
 
 def with_stand_ins(module: Module, hidden: frozenset[Definition]) -> str:

@@ -240,6 +240,7 @@ def clean_environment(home: Path = Path("/tmp")) -> dict[str, str]:
         "USER": "student",
         "LOGNAME": "student",
         "MPLBACKEND": "Agg",
+        "NBGRADER_EXECUTION": "autograde",  # by which code knows that it is graded
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         **language,
