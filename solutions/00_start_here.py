@@ -14,9 +14,9 @@
 # # 0 · Start here
 #
 # In this course you build a Transformer yourself, piece by piece, and every piece is checked the moment you run it.
-# This notebook shows how that works. You also write four small tools that everything later is made of: a softmax, a
-# broadcast, a batched matrix product and a padded batch. It takes about 80 minutes. You need Python, and some
-# acquaintance with PyTorch helps.
+# This notebook shows where the course leads and how the checks work. You also write four small tools that everything
+# later relies on: a softmax, a broadcast, a batched matrix product and a padded batch. You need Python; some experience
+# with PyTorch helps.
 
 # %% setup
 import math
@@ -29,29 +29,65 @@ from torch import Tensor, nn
 
 from course_lib import check, exercises, hint, progress, solution
 from course_lib import start_here as reference
-from course_lib.plotting import COLOURS, show_matrix, use_course_style
+from course_lib.plotting import COLOURS, PARTS, show_map, show_matrix, use_course_style
+from course_lib.settings import course_device
 
 use_course_style()
+device = course_device()
+
+# %% [markdown]
+# ## Where this leads
+#
+# Here is the Transformer of this course at work. It was trained on one CPU thread, in about the time it takes to make a
+# cup of tea, and by the end of notebook 9 you will have written every part of it. Run the cell, then change the
+# sentence: the model knows some three hundred English words, and the cell lists a few of them.
+
+# %%
+from course_lib.translation import english_vocabulary, load_translator, translate
+
+translator = load_translator().to(device)
+sentence = "the cat is on the mat"
+print(f"{sentence}  →  {translate(translator, [sentence])[0]}")
+print("some words to try:", ", ".join(english_vocabulary().words[20:300:14]))
+
+# %% claims
+claim(
+    "the running example is translated",
+    translate(translator, ["the cat is on the mat"]) == ["le chat est sur le tapis"],
+)
+claim("it knows some three hundred words", 280 < len(english_vocabulary()) < 330)
+
+# %% [markdown]
+# And this is what happened inside. Each line below is a {{term attention weights|weight}}: how much one word looked at
+# another. Point at *le → chat* on the left: the model has just written *le* and is about to write *chat*, and you see
+# which English words it looks at. What layers and {{term head|heads}} are comes later; for now it is enough to see that
+# the model *looks*, and that we can watch it.
+
+# %% figure Where the translator looks
+from course_lib.interactive import attention_explorer, translation_attention
+
+attention_explorer(translation_attention(translator, sentence))
 
 # %% [markdown]
 # ## What you are going to build
 #
-# Much of what one wants a machine to do is: **a sequence goes in, a sequence comes out.** A sentence in one language,
-# and the same sentence in another. The sound of a voice, and the words that were said. The same holds for reading lips
-# and for sign language.
+# Many tasks have this form: **a {{term sequence}} goes in, a sequence comes out.** A sentence in one language, and the
+# same sentence in another. The sound of a voice, and the words that were said. A video of signing hands, and a
+# sentence.
 #
-# Such a machine often has two parts. The **encoder** reads the input and turns every step of it into a vector that
-# says what this step means here. The **decoder** writes the output, one step after the other, and looks at what the
-# encoder has made. This plan is older than the Transformer and not tied to it (Sutskever et al. 2014 used
-# recurrent networks). The two parts are also independent of each other: one can train a decoder on top of an
-# encoder that somebody else has trained, or use one of the two alone.
+# Such a model often has two parts. The **{{term encoder}}** reads the input and turns every step of it into a vector
+# that says what this step means here. The **{{term decoder}}** writes the output, one step after the other, and looks
+# at what the encoder has made. This plan is older than the Transformer and not tied to it: Sutskever et al. (2014) used
+# {{term recurrent network|recurrent networks}}. The two parts are independent modules. A decoder can be trained on top
+# of an encoder that somebody else has trained, a recurrent or convolutional encoder can feed a Transformer decoder, and
+# each part can be used alone.
 
-# %% figure
-figure, ax = plt.subplots(figsize=(8.4, 2.7))
+# %% figure Encoder and decoder as two boxes
+figure, ax = plt.subplots(figsize=(9, 2.7))
 
 
 def box(x, width, text, colour):
-    ax.add_patch(FancyBboxPatch((x, 0.9), width, 1.1, boxstyle="round,pad=0.06", facecolor=colour, alpha=0.25))
+    ax.add_patch(FancyBboxPatch((x, 0.9), width, 1.1, boxstyle="round,pad=0.06", facecolor=colour, alpha=0.3))
     ax.text(x + width / 2, 1.45, text, ha="center", va="center")
 
 
@@ -60,77 +96,86 @@ def arrow(start, end, text=""):
     ax.text((start + end) / 2, 1.6, text, ha="center", va="bottom", fontsize=9)
 
 
-box(2.0, 1.7, "encoder\nreads", COLOURS[0])
-box(6.2, 1.7, "decoder\nwrites", COLOURS[1])
-ax.text(0.75, 1.45, "le  chat  dort", ha="center", va="center")
-ax.text(9.4, 1.45, "the  cat  sleeps", ha="center", va="center")
-arrow(1.5, 1.9)
-arrow(3.85, 6.05, "one vector\nfor each input word")
-arrow(8.05, 8.6)
-ax.annotate("", xy=(7.05, 0.8), xytext=(9.4, 1.15), arrowprops={"arrowstyle": "->", "connectionstyle": "arc3,rad=-0.5"})
-ax.text(8.7, 0.05, "what is written so far is read again", ha="center", fontsize=9)
-ax.set(xlim=(-0.2, 10.4), ylim=(-0.1, 2.5), title="Sequence to sequence: the machine as two boxes")
+box(2.2, 1.7, "encoder\nreads", PARTS["encoder"])
+box(6.4, 1.7, "decoder\nwrites", PARTS["decoder"])
+ax.text(0.75, 1.45, "the cat is\non the mat", ha="center", va="center")
+ax.text(9.7, 1.45, "le chat est\nsur le tapis", ha="center", va="center")
+arrow(1.6, 2.1)
+arrow(4.05, 6.25, "one vector\nfor each input word")
+arrow(8.25, 8.9)
+ax.annotate("", xy=(7.25, 0.8), xytext=(9.7, 1.0), arrowprops={"arrowstyle": "->", "connectionstyle": "arc3,rad=-0.5"})
+ax.text(8.9, -0.05, "what has been written so far is read again", ha="center", fontsize=9)
+ax.set(xlim=(-0.4, 10.8), ylim=(-0.2, 2.5), title="Sequence to sequence: the model as two boxes")
 ax.axis("off")
 plt.show()
 
 # %% [markdown]
-# What is in the boxes? The history in short. First they held recurrent networks, which read one word after the
-# other and squeezed the whole input into a single *context vector* between the boxes: too narrow for a long sentence.
-# Then *attention* let the decoder look back at every input position, so that nothing had to pass through one
-# vector (Bahdanau et al. 2015). In 2017 Vaswani et al. threw the recurrence out and kept the attention: that is
+# What is in the boxes? At first they held recurrent networks, which read one word after the other and squeezed the
+# whole input into a single *context vector* between the boxes: too narrow for a long sentence. Then
+# *{{term attention}}* let the decoder look back at every input position, so that nothing had to pass through one
+# vector (Bahdanau et al. 2015). In 2017 Vaswani et al. removed the recurrence and kept the attention: that is
 # the Transformer. It translated better than the recurrent systems of its day, Google's GNMT among them, and it trained
 # faster, because it works on all positions at once, which is what graphics cards and Google's TPUs are good at. The
 # paper is called "Attention is all you need", and hundreds of papers have since told us what else is all we need.
 #
 # A useful definition: **a Transformer is a network on a set of units (words, image patches, sounds) in which
 # attention is the only way for one unit to influence another.** Everything else in it works on each unit by itself.
-# By nature it maps a set to a set. Order or neighbourhood is added from outside, by position vectors or by hiding some
+# On its own it maps a set to a set. Order or neighbourhood is added from outside, by position vectors or by hiding some
 # pairs from each other. That is why the same design serves text (GPT-4, LLaMA, Claude, ERNIE), images (ViT: an image
 # as a sequence of patches; MAE: guess the hidden patches), captioned images and knowledge graphs.
 #
 # ## The map of the course
 #
+# Each notebook is a place on this picture of the Transformer. The same picture opens notebooks 1 to 9, with the place
+# of each marked.
+
+# %% figure The Transformer as a map of the course
+show_map()
+
+# %% [markdown]
 # {{map}}
 #
-# The minutes are those of the exercises alone; reading takes about as long again.
-#
 # The usual road to this point is long: convolutional networks, recurrent networks, LSTM and GRU, encoder and decoder,
-# attention, self-attention, Transformer. This course takes a shorter one. It starts from the dot product, and you need
-# nothing from the other stations. Later notebooks use the course's own versions of earlier pieces, so an exercise
-# that you leave out never blocks you.
+# attention, {{term self-attention}}, Transformer. This course takes a shorter one. It starts from the
+# {{term dot product}}, and you need none of the other stops. Later notebooks use the course's own versions of earlier
+# pieces, so an exercise that you leave out never blocks you. Technical terms link to the [glossary](glossary.ipynb)
+# where they first appear.
 #
 # | where | what |
 # |---|---|
-# | `work/` | your own copies of the notebooks: what you write and how far you are stays here, whatever you update |
-# | `notebooks/` | the same notebooks, blank, as the course has them |
-# | `course_lib/masks.py` and its neighbours | the course's own solutions, one file for each notebook, to be read |
-# | `check`, `hint`, `solution`, `progress`, `exercises` | the five things you call in a notebook |
+# | `work/` | your own copies of the notebooks: your answers and your progress stay here and survive updates |
+# | `notebooks/` | the same notebooks, blank |
+# | `course_lib/masks.py` and its neighbours | the course's own solutions, one file per notebook, to be read |
+# | `check`, `hint`, `solution`, `progress`, `exercises` | the five functions you call in a notebook |
 #
-# `make lab` makes `work/` and opens it. In Colab there is none: there, save a copy of each notebook to your Drive.
+# `make lab` makes `work/` and opens it. In Colab there is no such folder: save a copy of each notebook to your Drive.
+# Everything here runs on a CPU. The set-up cell has put a GPU to use if there is one; in Colab you get one with
+# *Runtime → Change runtime type → T4 GPU*. It makes a difference only from notebook 8 on.
 
 # %% [markdown]
 # ## Shapes: (batch, time, feature)
 #
-# Nearly every tensor of this course has these three axes, in this order:
+# Nearly every {{term tensor}} in this course has these three axes, in this order:
 #
-# - **batch**: which example? Sentences are worked on side by side, for speed. They never influence each other.
+# - **{{term batch}}**: which example? Sentences are processed side by side, for speed. They never influence each other.
 # - **time**: which step of the sequence? Word 0, word 1, …
-# - **feature**: which entry of the vector that describes this step?
+# - **{{term feature}}**: which entry of the vector that describes this step?
 #
-# Sound, for example, is cut into short frames. With 100 frames a second and 80 numbers for each frame, a recording of
-# 4 seconds is a matrix of 400 × 80.
+# Sound, for example, is cut into short frames, and each frame is described by numbers: usually the energies in some 80
+# frequency bands (a *filter bank*), sometimes a summary of them (MFCCs) or the samples of the waveform themselves. With
+# 100 frames a second and 80 numbers per frame, a recording of 4 seconds is a matrix of 400 × 80.
 
 # %%
 x = torch.zeros(16, 400, 80)
 batch, time_steps, features = x.shape
-print(f"{batch} recordings, {time_steps} frames each, {features} numbers a frame: {x.numel():,} numbers")
+print(f"{batch} recordings, {time_steps} frames each, {features} numbers per frame: {x.numel():,} numbers")
 print("one recording        x[3]         ", tuple(x[3].shape))
 print("one frame            x[3, 17]     ", tuple(x[3, 17].shape))
 print("first 50 frames      x[:, :50]    ", tuple(x[:, :50].shape))
 print("feature 7 everywhere x[:, :, 7]   ", tuple(x[:, :, 7].shape))
 
 # %% [markdown]
-# Operations that add up or take a maximum need to know **along which axis**. That axis then disappears, unless
+# Operations such as a sum or a maximum need to know **along which axis** they run. That axis then disappears, unless
 # `keepdim=True` keeps it with length 1. Negative numbers count from the end: `dim=-1` is the last axis.
 
 # %%
@@ -141,19 +186,19 @@ print("sum(dim=1, keepdim=True)", small.sum(dim=1, keepdim=True).tolist(), "    
 print("sum(dim=-1)             ", small.sum(dim=-1).tolist(), "        the last axis, which is axis 1 here")
 
 # %% [markdown]
-# **Spot the mistake.** Each of these sentences has stood in a published explanation. What is wrong?
+# **Spot the mistake.** Each of these sentences comes from a published explanation. What is wrong?
 #
 # 1. "The batch size is the number of examples that the model sees in one epoch."
 # 2. "All sentences are brought to one maximum length, the batch size."
-# 3. "The embedding table has one row for each position of the sentence."
+# 3. "The {{term embedding}} table has one row for each position of the sentence."
 #
 # <details><summary>Answers</summary>
 #
-# 1. It is the number of examples in one *step*. An epoch goes once through all the data, so it has many steps (next
-#    cell).
+# 1. It is the number of examples in one *step*. An {{term epoch}} goes once through all the data, so it has many steps
+#    (next cell).
 # 2. That is the length of the time axis, `max_len`. The batch size counts sentences.
-# 3. It has one row for each word of the *vocabulary*: `vocab_size` rows of `d_model` numbers. A table with 6 rows
-#    cannot be asked for word 123 (next cell).
+# 3. It has one row for each word of the *{{term vocabulary}}*: `vocab_size` rows of {{term d_model|`d_model`}} numbers
+#    each. A table with 6 rows has no word 123 (next cell).
 #
 # </details>
 
@@ -171,16 +216,16 @@ except IndexError as error:
 # %% [markdown]
 # ## How a check answers
 #
-# Your first exercise will be the **softmax**. It turns any numbers into shares: positive, and 1 in total.
+# Your first exercise will be the **{{term softmax}}**. It turns any numbers into shares: positive, and adding up to 1.
 #
 # $$\operatorname{softmax}(x)_i = \frac{e^{x_i}}{\sum_j e^{x_j}}$$
 #
 # For $x = (0, \ln 3)$ the exponentials are 1 and 3, their sum is 4, and so the shares are $\frac14$ and $\frac34$.
 # Attention will use it to decide how much to look at each word.
 #
-# Before you write it, see what `check` has to say about five answers of other people. `check("softmax", f)` puts
-# questions to the function `f` and never looks at how it is written. (`practice=True` keeps these five out of *your*
-# progress. You do not need it.)
+# Before you write it, see what `check` says about five answers that other people might give. `check("softmax", f)`
+# calls the function `f` on small inputs and never looks at how it is written. (`practice=True` keeps these five out of
+# *your* progress. You do not need it.)
 #
 # **1. Not attempted.** Every exercise begins as a stub like this one.
 
@@ -193,7 +238,8 @@ def untouched(x, dim):
 check("softmax", untouched, practice=True)
 
 # %% [markdown]
-# **2. Raised.** The code stopped with an error. The report shows the line, and the input on which it happened.
+# **2. Raised.** The code stopped with an error. The report shows the line, and the input on which it happened. Read the
+# last line of the error first. Very often a name is misspelt, and Python says which.
 
 
 # %%
@@ -206,8 +252,8 @@ check("softmax", with_a_typo, practice=True)
 
 # %% [markdown]
 # **3. Wrong, and known.** The answer behaves exactly like a mistake that many people make. Then the mistake is named,
-# in bold. The checks run from coarse to fine and stop at the first that fails. What was passed before it counts: this
-# answer has earned a point already.
+# in bold. The checks run from coarse to fine and stop at the first that fails. Whatever passed before that counts: this
+# answer has already earned a point.
 
 
 # %%
@@ -218,7 +264,7 @@ def of_the_rows(x, dim):
 check("softmax", of_the_rows, practice=True)
 
 # %% [markdown]
-# **4. Wrong, and new.** Nobody thought of this mistake before. You still learn which property failed, on which
+# **4. Wrong, and new.** Nobody has listed this mistake yet. You still learn which property failed, on which
 # input, and what was expected. For small matrices you see both and their difference.
 
 
@@ -247,16 +293,14 @@ check("softmax", torch.softmax, practice=True)
 # | `progress()` | your points so far, kept in a small file beside the notebooks |
 # | `exercises()` | all exercises of the course with points, minutes and difficulty |
 #
-# If your instructor collects the notebooks: the cell under each check is where the grader runs further inputs that
-# are not shown here. They ask for the same properties, so an answer that is right in general has nothing to fear. In
+# If your instructor collects the notebooks: in the cell under each check the grader runs further inputs that are not
+# shown here. They ask for the same properties, so an answer that is right in general has nothing to fear. In
 # JupyterLab with nbgrader, the button *Validate* runs the notebook from top to bottom in a fresh kernel and lists
 # the check cells that do not give full points, and the written answers that are still empty. It does not run the
 # hidden inputs, and it submits nothing.
 
 # %% [markdown]
 # ## The softmax
-#
-# {{exercise softmax}}
 #
 # First the simple version: one row, written as the formula says.
 
@@ -275,11 +319,14 @@ for value in (10.0, 88.0, 89.0, 1000.0):
     print(f"x = (0, {value:4g})    exp(x) = (1, {exponentials[1]:8.3g})    shares = ({shares[0]:.3g}, {shares[1]:.5g})")
 
 # %% [markdown]
-# `inf / inf` is not a number. What helps: adding the same number $c$ to all $x_i$ multiplies numerator and denominator
+# `inf / inf` is not a number. The remedy: adding the same number $c$ to all $x_i$ multiplies numerator and denominator
 # by $e^c$, and the shares stay the same. So we are free to choose $c$, and one choice makes every exponent 0 or
 # negative:
 #
-# $$\operatorname{softmax}(x)_i = \frac{e^{x_i - m}}{\sum_j e^{x_j - m}} \qquad\text{with}\quad m = \max_j x_j$$
+# $$\operatorname{softmax}(x)_i = \frac{e^{x_i - x_\text{max}}}{\sum_j e^{x_j - x_\text{max}}}
+# \qquad\text{with}\quad x_\text{max} = \max_j x_j$$
+#
+# {{exercise softmax}}
 #
 # Now write it for a tensor of any shape, along the axis `dim`. Each slice along `dim` is a softmax of its own, with its
 # own maximum and its own sum. No loop is needed.
@@ -304,11 +351,11 @@ def softmax(x: Tensor, dim: int) -> Tensor:
 check(softmax)
 
 # %% [markdown]
-# Stuck? Open a new cell, type `hint("softmax")` and run it. Again for the next hint.
+# Stuck? Unfold the next hint in the report, or run `hint("softmax")` in a new cell.
 #
 # This is what it does to the same numbers along either axis (drawn with the course's own version, `reference.softmax`):
 
-# %%
+# %% figure The same numbers, with a softmax along either axis
 x = torch.tensor([[0.0, 1.0, 2.0, 3.0], [0.0, 0.0, 0.0, 0.0], [3.0, -1.0, 1.0, -2.0]])
 figure, axes = plt.subplots(1, 3, figsize=(9, 2.7))
 show_matrix(x, "x\n", rows="axis 0", columns="axis 1", diverging=True, ax=axes[0])
@@ -324,8 +371,9 @@ plt.show()
 # %% [markdown]
 # ## Broadcasting
 #
-# What happens in `x - largest` if the two have different shapes? Torch lines the shapes up **from the right**. Two
-# lengths fit if they are equal, or if one of them is 1 or missing. Then the shorter one is repeated, without copying.
+# What happens in `x - largest` if the two have different shapes? Torch aligns the shapes **from the right**
+# ({{term broadcasting}}). Two lengths fit if they are equal, or if one of them is 1 or missing. That one is then
+# repeated as often as needed, without being copied.
 #
 # ```
 # positions    (6, 1)
@@ -333,8 +381,8 @@ plt.show()
 # product      (6, 4)      every position times every frequency
 # ```
 #
-# `unsqueeze(k)` puts an axis of length 1 at place `k`. That is how you say which axis shall be spread over which. This
-# very table comes back in the notebook on positions.
+# `unsqueeze(i)` inserts an axis of length 1 at place `i`. That is how you choose the axis along which a tensor is
+# repeated. This very table comes back in the notebook on positions.
 
 # %%
 positions = torch.arange(6.0)  # (6,)
@@ -354,8 +402,8 @@ plt.show()
 # %% [markdown]
 # ### The wrong way, and no error
 #
-# You want to subtract from each row its own mean. Without `keepdim` the means are a vector of shape `(3,)`. Lined
-# up from the right, it meets the *columns*. If the matrix is not square, you are lucky and get an error:
+# Suppose you want to subtract its mean from each row. Without `keepdim` the means are a vector of shape `(3,)`. Aligned
+# from the right, it meets the *columns*. If the matrix is not square, you are lucky and get an error:
 
 # %%
 data = torch.tensor([[1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 40.0], [5.0, 5.0, 5.0, 5.0]])  # (3, 4)
@@ -372,13 +420,14 @@ except RuntimeError as error:
 square = data[:, :3]  # (3, 3)
 wrong = square - square.mean(dim=1)  # (3, 3) - (3,): the means meet the columns
 right = square - square.mean(dim=1, keepdim=True)  # (3, 3) - (3, 1): the means meet the rows
+print("means of the rows, which should be 0. Wrong:", wrong.mean(dim=1).tolist(), " right:", right.mean(dim=1).tolist())
 
+# %% figure Means subtracted from the wrong axis, and from the right one
 figure, axes = plt.subplots(1, 3, figsize=(9, 2.3))
 titles = ("the data", "without keepdim: wrong", "with keepdim: right")
 for ax, matrix, title in zip(axes, (square, wrong, right), titles):
     show_matrix(matrix, title, rows="row", columns="column", diverging=True, limits=(-30, 30), ax=ax)
 plt.show()
-print("means of the rows, which should be 0. Wrong:", wrong.mean(dim=1).tolist(), " right:", right.mean(dim=1).tolist())
 
 # %% [markdown]
 # Two habits protect you. Write the shape at the end of each line. And test with sizes that are all different: then
@@ -389,8 +438,8 @@ print("means of the rows, which should be 0. Wrong:", wrong.mean(dim=1).tolist()
 # {{exercise squared_distances}}
 #
 # In attention every position is compared with every other. Practise that pattern on distances: $n$ points `a` and $m$
-# points `b`, each with $d$ coordinates, for each example of a batch. Wanted is the table of all squared distances.
-# With loops it is this:
+# points `b`, each with $d$ coordinates, for each example of a batch. You want the table of all squared distances. With
+# loops:
 #
 # ```python
 # for s in range(batch):
@@ -400,9 +449,9 @@ print("means of the rows, which should be 0. Wrong:", wrong.mean(dim=1).tolist()
 # ```
 #
 # Without loops: give `a` and `b` each one new axis, so that their difference has the shape `(batch, n, m, d)`. Then
-# square it, and add up over the coordinates.
+# square it and sum over the coordinates.
 #
-# $$D_{sij} = \sum_{k=0}^{d-1} (a_{sik} - b_{sjk})^2$$
+# $$D_{sij} = \sum_{f=0}^{d-1} (a_{sif} - b_{sjf})^2$$
 
 
 # %% exercise squared_distances
@@ -421,7 +470,7 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
 # %% check squared_distances
 check(squared_distances)
 
-# %%
+# %% figure Three points, four points and their squared distances
 a = torch.tensor([[[0.0, 0.0], [3.0, 4.0], [1.0, 3.0]]])  # (1, 3, 2)
 b = torch.tensor([[[0.0, 1.0], [3.0, 4.0], [5.0, 1.0], [2.0, 2.0]]])  # (1, 4, 2)
 distances = reference.squared_distances(a, b)[0]  # (3, 4)
@@ -455,9 +504,9 @@ plt.show()
 #
 # The second pattern is a matrix product for each example of the batch. For one example it is `a[s] @ b[s]`:
 #
-# $$C_{sij} = \sum_k a_{sik}\, b_{skj}$$
+# $$C_{sij} = \sum_f a_{sif}\, b_{sfj}$$
 #
-# The batch index $s$ stands on both sides and is never added up: examples do not mix. Write it as a loop over the
+# The batch index $s$ stands on both sides and is never summed over: examples do not mix. Write it as a loop over the
 # examples first, and check it. Then replace the loop by one expression, and check again. Both are right.
 
 
@@ -465,7 +514,7 @@ plt.show()
 def batch_matmul(a: Tensor, b: Tensor) -> Tensor:
     """One matrix product for each example of the batch.
 
-    a: (batch, n, k); b: (batch, k, m).
+    a: (batch, n, d); b: (batch, d, m).
     Returns: (batch, n, m); example s is the matrix product of a[s] and b[s].
     """
     ### BEGIN SOLUTION
@@ -477,14 +526,14 @@ def batch_matmul(a: Tensor, b: Tensor) -> Tensor:
 # %% check batch_matmul
 check(batch_matmul)
 
-# %%
+# %% figure Two examples, two matrix products
 torch.manual_seed(0)
 a, b = torch.randint(-2, 3, (2, 2, 3)).float(), torch.randint(-2, 3, (2, 3, 4)).float()
 product = reference.batch_matmul(a, b)  # (2, 2, 4)
 figure, axes = plt.subplots(2, 3, figsize=(8.4, 4.4), width_ratios=(3, 4, 4))
 for s, (first, second, third) in enumerate(axes):
-    show_matrix(a[s], f"a[{s}]   (2, 3)", rows="i", columns="k", diverging=True, limits=(-8, 8), ax=first)
-    show_matrix(b[s], f"b[{s}]   (3, 4)", rows="k", columns="j", diverging=True, limits=(-8, 8), ax=second)
+    show_matrix(a[s], f"a[{s}]   (2, 3)", rows="i", columns="f", diverging=True, limits=(-8, 8), ax=first)
+    show_matrix(b[s], f"b[{s}]   (3, 4)", rows="f", columns="j", diverging=True, limits=(-8, 8), ax=second)
     show_matrix(product[s], "their product   (2, 4)", rows="i", columns="j", diverging=True, limits=(-8, 8), ax=third)
 plt.show()
 
@@ -492,8 +541,8 @@ plt.show()
 # Each row of pictures is one example, and nothing passes from one to the other. `a @ b` and `torch.bmm(a, b)` do the
 # same here; `@` also takes more than one batch axis.
 #
-# Why all this care to avoid loops? Because a Transformer owes its speed to it. It does *not* go through a sentence word
-# by word, as one might think. All pairs of positions are compared in one product (the time depends on your machine):
+# Why avoid loops? Because that is where a Transformer's speed comes from. It does *not* go through a sentence word by
+# word, as you might think. All pairs of positions are compared in one product (the times depend on your machine):
 
 # %%
 torch.manual_seed(0)
@@ -506,6 +555,7 @@ for i in range(200):
         one_by_one[0, i, j] = sentence[0, i] @ sentence[0, j]
 loop_seconds = time.perf_counter() - start
 
+torch.bmm(sentence, sentence.transpose(1, 2))  # the first call is slower: it is not timed
 start = time.perf_counter()
 at_once = torch.bmm(sentence, sentence.transpose(1, 2))  # (1, 200, 64) @ (1, 64, 200) -> (1, 200, 200)
 product_seconds = time.perf_counter() - start
@@ -518,9 +568,9 @@ print(f"40 000 dot products one by one: {1000 * loop_seconds:.1f} ms, in one pro
 #
 # {{exercise pad_batch}}
 #
-# A tensor is a rectangle, and sentences are not. So the short ones are filled up with a special id, `pad_id`, and we
-# keep a second tensor, `lengths`, that says how many entries of each row are real. Sometimes a limit `max_len` is
-# set as well, because memory is limited: then what is too long loses its end.
+# A tensor is a rectangle, and a list of sentences is not. So short ones are filled up with a special id, `pad_id`
+# ({{term padding}}), and we keep a second tensor, `lengths`, that says how many entries of each row are real. Sometimes
+# a limit `max_len` is set as well, because memory is limited: longer sequences are then cut off at the end.
 #
 # With `pad_id = 0` and no limit:
 #
@@ -535,7 +585,7 @@ print(f"40 000 dot products one by one: {1000 * loop_seconds:.1f} ms, in one pro
 # $$\text{width} = \begin{cases}\max_i n_i & \text{without a limit}\\ L & \text{with the limit } L\end{cases}
 # \qquad\qquad \text{length}_i = \min(n_i, \text{width})$$
 #
-# So with `max_len` the rectangle is always exactly that wide, also if every sequence is shorter. A loop over the
+# So with `max_len` the rectangle is always exactly that wide, even if every sequence is shorter. A loop over the
 # sequences is fine here.
 
 
@@ -543,10 +593,10 @@ print(f"40 000 dot products one by one: {1000 * loop_seconds:.1f} ms, in one pro
 def pad_batch(sequences: list[Tensor], pad_id: int, max_len: int | None = None) -> tuple[Tensor, Tensor]:
     """Put sequences of different lengths into one rectangle.
 
-    sequences: 1-D integer tensors. pad_id: fills the free places, at the end of each row.
-    max_len: the width of the rectangle; longer sequences lose their end. None: as wide as the longest sequence.
+    sequences: 1-D integer tensors. pad_id: fills the unused places, at the end of each row.
+    max_len: the width of the rectangle; longer sequences are cut off at the end. None: as wide as the longest sequence.
     Returns: batch (batch, width) and lengths (batch,), both integer tensors. lengths counts the real entries of
-    each row, after the cut. A real entry may happen to be equal to pad_id; it counts all the same.
+    each row, after the cut. A real entry may happen to be equal to pad_id; it still counts.
     """
     ### BEGIN SOLUTION
     width = max(len(sequence) for sequence in sequences) if max_len is None else max_len
@@ -564,10 +614,10 @@ def pad_batch(sequences: list[Tensor], pad_id: int, max_len: int | None = None) 
 check(pad_batch)
 
 # %% [markdown]
-# The same three sentences as a batch, once with a limit and once without:
+# Three sentences as a batch, once without a limit and once with one:
 
-# %%
-texts = ["the cat sleeps", "no", "may I have another cup of tea"]
+# %% figure Three sentences as a padded batch
+texts = ["the cat is on the mat", "no", "the cat sleeps"]
 words = sorted({word for text in texts for word in text.split()})
 ids = [torch.tensor([words.index(word) + 1 for word in text.split()]) for text in texts]  # 0 is left for padding
 
@@ -585,13 +635,13 @@ def draw_batch(batch, lengths, title, ax):
     ax.tick_params(length=0)
 
 
-figure, axes = plt.subplots(1, 2, figsize=(9, 2.3), width_ratios=(7, 4.5))
-draw_batch(*reference.pad_batch(ids, 0), "no limit: (3, 7)", axes[0])
+figure, axes = plt.subplots(1, 2, figsize=(9, 2.3), width_ratios=(6.5, 4.5))
+draw_batch(*reference.pad_batch(ids, 0), "no limit: (3, 6)", axes[0])
 draw_batch(*reference.pad_batch(ids, 0, max_len=4), "max_len=4: (3, 4)", axes[1])
 plt.show()
 
 # %% [markdown]
-# With sound it is the same, only that each step is a vector and not an id. "Good morning!" takes 2 seconds, a longer
+# Sound works the same way, except that each step is a vector and not an id. "Good morning!" takes 2 seconds, a longer
 # sentence 4. Torch has a function for this too:
 
 # %%
@@ -603,9 +653,9 @@ print("real: x[0, :200]   padding: x[0, 200:], all zero:", not x[0, 200:].any().
 print(f"share of the batch that is padding: {1 - lengths.sum().item() / (x.shape[0] * x.shape[1]):.0%}")
 
 # %% [markdown]
-# The output of a model has the same form. For each place of the target text it gives one score for each word of the
-# vocabulary: `(batch, max_text_len, vocab_size)`, and again there are lengths. The scores are called *logits*. They
-# become a distribution by a softmax along the last axis.
+# The output of a model has the same form. For each position of the target text it has one score for each word of the
+# vocabulary: `(batch, max_text_len, vocab_size)`, and again there are lengths. The scores are called *{{term logits}}*.
+# A softmax along the last axis turns them into a distribution.
 
 # %%
 torch.manual_seed(0)
@@ -618,8 +668,9 @@ for name, tensor in {"logits": logits, "softmax": chances}.items():
 # %% [markdown]
 # ### Does the value of the padding matter?
 #
-# One often reads: no, since the loss leaves padded places out. That is only half of it. Take a layer in which positions
-# look at each other; here each one simply adds the mean of all positions. The loss looks at real places only.
+# The usual answer is no, since the {{term loss}} leaves padded places out. That is only half of it. Take a layer in
+# which positions look at each other; here each one simply adds the mean of all positions. The loss looks at real places
+# only.
 # We change nothing but the padding:
 
 # %%
@@ -645,14 +696,19 @@ for hide_padding in (False, True):
 
 # %% [markdown]
 # So the value is irrelevant under *two* conditions: the loss leaves padded places out, **and** no real position looks
-# at a padded one. The second is what masks are for.
+# at a padded one. The second is what {{term mask|masks}} are for.
 #
-# **Spot the mistake.** To try a model out, somebody makes inputs of width 100 and random lengths with
+# **Spot the mistake.** To try out a model, somebody makes inputs of width 100 and random lengths with
 # `torch.randint(1, 100, (16,))`. What never gets tested?
 
 # %%
 lengths = torch.randint(1, 100, (100_000,))
 print("shortest", lengths.min().item(), "  longest", lengths.max().item())
+
+# %% claims
+claim("no sequence ever fills its row", lengths.max() == 99)
+claim("hidden padding has no influence", len({round(loss_with(value, True), 6) for value in (0.0, 1.0, 7.0)}) == 1)
+claim("padding that is looked at has one", len({round(loss_with(value, False), 3) for value in (0.0, 1.0, 7.0)}) == 3)
 
 # %% [markdown]
 # The upper end of `randint` is exclusive. No sequence ever fills its row, although in a real batch the longest one
@@ -660,9 +716,9 @@ print("shortest", lengths.min().item(), "  longest", lengths.max().item())
 #
 # ## What a module keeps
 #
-# Models are built as `nn.Module`s. A module does three things with what you put into it: it **saves** it (in
-# `state_dict`), it **moves** it (with `.to(device)`) and it **trains** it (through `parameters()`). Which of the three
-# it does depends on how you put it there. Here are seven ways:
+# Models are built as `nn.Module`s. A module can do three things with a tensor that you store in it: **save** it (in
+# `state_dict`, which is what a {{term checkpoint}} holds), **move** it (with `.to(device)`) and **train** it (through
+# `parameters()`). Which of the three it does depends on how you store it. Here are seven ways:
 
 
 # %%
@@ -698,16 +754,17 @@ for way, (name, tensor_of) in ways.items():
     print(f"{way:40}" + "".join(f"{'yes' if answer else '-':7}" for answer in answers))
 
 # %% [markdown]
-# Read the table from below. Layers in a Python list do not exist for the module: the optimiser never hears of them,
-# and the model runs all the same. **Use `nn.ModuleList`.** A plain tensor stays behind when the model moves to a
-# graphics card. A constant table, such as position vectors, belongs in a **buffer**: saved, moved, not trained. An
-# embedding with `freeze=True` comes to the same, with a parameter that asks for no gradient.
+# Look at the last line first. Layers in a Python list do not exist for the module: the {{term optimiser}} never sees
+# them, and yet the model runs. **Use `nn.ModuleList`.** A plain tensor stays behind when the model moves to a graphics
+# card. A constant table, such as position vectors, belongs in a **{{term buffer}}**: saved, moved, not trained. An
+# embedding with `freeze=True` has the same effect: its table is a {{term parameter}} that asks for no
+# {{term gradient}}.
 
 # %% [markdown]
 # ## "It runs" is not "it is right"
 #
-# One last demonstration, with training. The data lie on the line $y = 2x + 1$, and we fit a line to them. The two runs
-# differ in one place: the predictions have shape `(40, 1)`, and in one of them the targets have shape `(40,)`.
+# One last demonstration, with training. The data scatter around the line $y = 2x + 1$, and we fit a line to them. The
+# two runs differ in one place: the predictions have shape `(40, 1)`, and in one of them the targets have shape `(40,)`.
 
 # %%
 torch.manual_seed(0)
@@ -728,24 +785,33 @@ def fit(target):
 
 
 runs = {"target (40, 1)": fit(y.unsqueeze(1)), "target (40,)": fit(y)}
+for name, (slope, offset, losses) in runs.items():
+    print(f"{name:15} y = {slope:.2f} x + {offset:.2f}   loss from {losses[0]:.2f} down to {losses[-1]:.2f}")
+
+# %% figure Two runs whose losses both go down
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2))
 left.scatter(x, y, s=14, color="0.6", label="data")
 for (name, (slope, offset, losses)), colour, style in zip(runs.items(), COLOURS, ("-", "--")):
     left.plot(x, slope * x + offset, style, color=colour, label=name)
     right.plot(losses, style, color=colour, label=name)
-    print(f"{name:15} y = {slope:.2f} x + {offset:.2f}   loss from {losses[0]:.2f} down to {losses[-1]:.2f}")
 left.set(title="The fitted lines", xlabel="x", ylabel="y", xticks=(-1, 0, 1))
 right.set(title="Both losses go down", xlabel="step", ylabel="loss", ylim=(0, None))
 left.legend()
 right.legend()
 plt.show()
 
+# %% claims
+(right_slope, _, right_losses), (wrong_slope, wrong_offset, wrong_losses) = runs.values()
+claim("one run finds the line", abs(right_slope - 2) < 0.1)
+claim("the other learns nothing about x", abs(wrong_slope) < 0.05 and abs(wrong_offset - y.mean()) < 0.05)
+claim("both losses go down", right_losses[-1] < right_losses[0] and wrong_losses[-1] < wrong_losses[0])
+
 # %% [markdown]
-# Both run, without error. In both the loss goes down. One has learned nothing about `x`: `(40, 1)` minus `(40,)` is
+# Both run without an error. In both the loss goes down. One has learned nothing about `x`: `(40, 1)` minus `(40,)` is
 # `(40, 40)`, every prediction minus every target, and the best answer to that is the mean.
 #
-# What finds such a mistake is not a run but a **property** that must hold. Here: if the prediction equals the target,
-# the loss must be 0.
+# Such a mistake is found not by running the code but by testing a **property** that must hold. Here: if the prediction
+# equals the target, the loss must be 0.
 
 # %%
 for name, target in {"target (40, 1)": y.unsqueeze(1), "target (40,)": y}.items():
@@ -753,12 +819,14 @@ for name, target in {"target (40, 1)": y.unsqueeze(1), "target (40,)": y}.items(
     print(f"{name:15} loss of a perfect prediction: {((perfect - target) ** 2).mean():.4f}")
 
 # %% [markdown]
-# That is how the checks of this course work, and how you will test your own models: rows that add up to 1, padding that
-# changes nothing, a future that has no influence on the past.
+# The checks of this course work this way, and so will your tests of your own models: rows add up to 1, padding changes
+# nothing, the future has no influence on the past.
 #
-# **In your own words** (2 points, marked by hand). A colleague writes: "The model runs on a random batch, and the
-# output has the right shape (16, 50, 26), so the implementation is correct." Name one mistake from this notebook that
-# would pass this test, and one property whose test would find it.
+# {{question it_runs_is_not_enough}}
+#
+# A colleague writes: "The model runs on a random batch, and the output has the right shape (16, 50, 26), so the
+# implementation is correct." Name one mistake from this notebook that would pass this test, and one property whose test
+# would find it.
 
 # %% answer it_runs_is_not_enough 2 [markdown]
 # ### BEGIN SOLUTION
@@ -775,22 +843,21 @@ for name, target in {"target (40, 1)": y.unsqueeze(1), "target (40,)": y}.items(
 # - write a softmax that cannot overflow
 # - compare everything with everything by `unsqueeze` and broadcasting, and multiply a whole batch of matrices at once
 # - pad and cut a batch, and keep its lengths
-# - tell what a module saves, moves and trains
+# - say what a module saves, moves and trains
 # - distrust a program that merely runs
 #
-# Your points so far, and everything there is to do:
+# Your points so far (`exercises()` lists everything there is to do):
 
 # %%
 progress()
 
-# %%
-exercises()
-
 # %% [markdown]
-# ### To read on
+# ### Further reading
 #
 # - Vaswani et al., *Attention Is All You Need* (2017): the paper. Read the abstract and look at figure 1; the rest will
-#   be familiar to you after part II.
+#   be familiar to you after notebook 9.
+# - Alammar, *The Illustrated Transformer* (2018), and Rush, *The Annotated Transformer* (2018): the paper in pictures,
+#   and the paper line by line in code. Many pictures of this course owe something to the first.
 # - Bahdanau, Cho and Bengio, *Neural Machine Translation by Jointly Learning to Align and Translate* (2015): attention
 #   before the Transformer. Sutskever, Vinyals and Le, *Sequence to Sequence Learning with Neural Networks* (2014): the
 #   two boxes.

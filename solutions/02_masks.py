@@ -13,10 +13,11 @@
 # %% [markdown]
 # # 2 · Masks: who may look at whom
 #
-# Attention lets every position look at every other one. Often that is wrong: some positions are padding, some lie in
-# the future. A **mask** says which looks are allowed. You will build all the masks of a Transformer, the softmax that
-# obeys them, and an instrument that shows what leaks when a mask is wrong. A wrong mask raises no error. It
-# just makes a model that looks wonderful in training and is useless afterwards. About 80 minutes.
+# In notebook 1 every position attended to every other one. Often that is wrong: some positions are
+# {{term padding}}, others lie in the future. A **{{term mask}}** says which {{term query|queries}} may attend to which
+# {{term key|keys}}. You will build every mask that a Transformer needs, a softmax that obeys them, and a tool that
+# shows what leaks when a mask is wrong. You will need that tool, because a wrong mask raises no error: the model looks
+# wonderful in training and is useless afterwards.
 
 # %% setup
 import math
@@ -26,11 +27,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib import check, hint, solution
+from course_lib import check, hint, solution, yours
 from course_lib import masks as reference
-from course_lib.plotting import COLOURS, show_matrix, use_course_style
+from course_lib.interactive import paint_a_mask
+from course_lib.plotting import COLOURS, PARTS, show_map, show_matrix, use_course_style
+from course_lib.progress_bar import bar
+from course_lib.settings import course_device
 
 use_course_style()
+device = course_device()
 
 
 def show_masks(named: dict[str, Tensor], height: float = 2.6, **options) -> None:
@@ -41,19 +46,26 @@ def show_masks(named: dict[str, Tensor], height: float = 2.6, **options) -> None
     plt.show()
 
 
+# %% figure Where this notebook is on the map
+show_map("02_masks")
+
 # %% [markdown]
 # ## 1 · Padding
 #
-# Sentences have different lengths, and a tensor has one. So the short ones are filled up with a **pad** token.
-# Here one sentence of 4 tokens stands in a batch whose longest has 10. Six of its places mean nothing.
+# Sentences differ in length, but the rows of a tensor do not. So short sentences are filled up with a **pad** token:
 #
-# "Then it does not matter what stands there", one might think. Let us put different numbers there and look at the
-# *first* output, which belongs to a real token.
+# | | 0 | 1 | 2 | 3 | 4 | 5 |
+# |---|---|---|---|---|---|---|
+# | sentence 0 | the | cat | is | on | the | mat |
+# | sentence 1 | the | cat | sleeps | PAD | PAD | PAD |
+#
+# The last three places of sentence 1 mean nothing. Does it matter which numbers are there? Let us try three values
+# and watch the output of *the*, a real {{term token}}.
 
 # %%
 torch.manual_seed(0)
-tokens = torch.randn(10, 6)  # (time, d): 4 real tokens, then 6 places of padding
-everything_allowed = torch.ones(10, 10, dtype=torch.bool)
+tokens = torch.randn(6, 4)  # (time, feature): 3 real tokens, then 3 places of padding
+everything_allowed = torch.ones(6, 6, dtype=torch.bool)
 
 
 def self_attention(x: Tensor, mask: Tensor) -> Tensor:
@@ -61,39 +73,44 @@ def self_attention(x: Tensor, mask: Tensor) -> Tensor:
     return reference.masked_attention(x, x, x, mask)[0]
 
 
+outputs_of_the = {}
 for pad_value in (0.0, 1.0, 5.0):
     padded = tokens.clone()
-    padded[4:] = pad_value
-    output = self_attention(padded, everything_allowed)
-    print(f"padding filled with {pad_value:g}: output of token 0 = {output[0, :3].numpy().round(3)} …")
+    padded[3:] = pad_value
+    outputs_of_the[pad_value] = self_attention(padded, everything_allowed)[0]
+    print(f"padding filled with {pad_value:g}: the output of 'the' is {outputs_of_the[pad_value].numpy().round(3)}")
+
+# %% claims
+spread = torch.stack(list(outputs_of_the.values()))
+claim("the output of a real token depends on the padding", (spread[0] - spread[2]).abs().max() > 0.1)
 
 # %% [markdown]
-# The output of a real token moves with the value of the padding. Zeros do no better: a zero key has the score 0,
-# and $e^0 = 1$ is a perfectly good share of the attention. Ignoring the padded *outputs* later does not help
-# either: the harm is in the real ones.
+# The output of a real token depends on the value of the padding. Zeros are no better: a zero key has score 0, and
+# $e^0 = 1$ is a perfectly good share of the attention. Ignoring the outputs at the padded places does not help either,
+# because the damage is done at the real ones.
 #
-# The cure: padded places must not be looked at. For that we have to know where they are. A sentence is described by
-# its length. Position $j$ (counted from 0) of sentence $b$ is real if
+# So no query may attend to a padded place, and for that we have to know where the padding is. A sentence is described
+# by its length. Position $j$ (counted from 0) of sentence $b$ is real if
 #
 # $$\mathrm{real}_{b j} \;=\; \big(\, j < \mathrm{length}_b \,\big)$$
 #
-# Throughout this course **True means: allowed**. For one sentence of length 2 in a batch of width 4, with a loop:
+# Throughout this course **True means allowed**. Here is the mask of one sentence of length 3, padded to 6 places:
 
 # %%
-[j < 2 for j in range(4)]
+[j < 3 for j in range(6)]
 
 # %% [markdown]
 # {{exercise padding_mask}}
 #
-# Write it for a whole batch. A loop over the sentences is right. So is one comparison of all positions with all
-# lengths: `torch.arange(max_len)` is a row; can the lengths be a column?
+# Write it for a whole batch. A loop over the sentences is fine. So is a single comparison of all positions with all
+# lengths: `torch.arange(max_len)` is a row. Can you make the lengths a column?
 
 
 # %% exercise padding_mask
 def padding_mask(lengths: Tensor, max_len: int) -> Tensor:
     """Which places of a padded batch hold a real token?
 
-    lengths: (batch,) whole numbers, how many real tokens each sentence has. Real tokens come first, padding follows.
+    lengths: (batch,) integers, the number of real tokens in each sentence. Real tokens come first, padding last.
     Returns: (batch, max_len) boolean, True on real tokens, False on padding.
     """
     ### BEGIN SOLUTION
@@ -105,63 +122,64 @@ def padding_mask(lengths: Tensor, max_len: int) -> Tensor:
 # %% check padding_mask
 check(padding_mask)
 
-# %%
+# %% figure The padding mask of four sentences
 lengths = torch.tensor([4, 8, 2, 6])
-show_masks(
-    {"padding_mask(lengths = [4, 8, 2, 6], 8)": reference.padding_mask(lengths, 8)}, rows="sentence", columns="position"
-)
+show_masks({"lengths 4, 8, 2 and 6": reference.padding_mask(lengths, 8)}, rows="sentence", columns="position")
 
 # %% [markdown]
-# One row a sentence, yellow (1) where a token is real.
+# One row per sentence, 1 (yellow) where a token is real.
 #
-# > **Trap.** Do not find the padding by looking for zeros in the *embedded* input. As soon as something is added to
-# > it (positions, in the next notebook) nothing is zero any more and the mask silently allows everything. Lengths, or
-# > token ids, know better.
+# > **Trap.** Do not look for padding by searching the {{term embedding|embedded}} input for zeros. As soon as something
+# > is added to it (positions, in the next notebook), nothing is zero any more, and the mask silently allows everything.
+# > Use the lengths or the token ids.
 #
 # ### From tokens to pairs: two designs
 #
-# Attention needs a truth value for each *pair*: may query $i$ look at key $j$? With 4 real tokens of 8 there are two
-# ways:
+# Attention needs one truth value per *pair*: may query $i$ attend to key $j$? With 4 real tokens out of 8 there are
+# two ways to fill that table:
 #
-# - **(a)** allow the pair only if both are real: hide the rows *and* the columns of the padding;
-# - **(b)** allow it if the key is real: hide only columns.
+# - **(a)** allow a pair if both are real: hide the rows *and* the columns of the padding;
+# - **(b)** allow a pair if the key is real: hide columns only.
 
-# %%
+# %% figure Two designs of a padding mask for pairs
 real = reference.padding_mask(torch.tensor([4]), 8)[0]  # (8,)
 design_a = real[:, None] & real[None, :]
 design_b = real[None, :].expand(8, 8)
 show_masks({"(a) hide rows and columns": design_a, "(b) hide key columns only": design_b})
 
 # %% [markdown]
-# (a) looks cleaner. But its last four rows are empty, and a softmax over nothing is $0/0$:
+# Design (a) looks cleaner. But its last four rows are empty, and a softmax over nothing is $0/0$:
 
 # %%
 torch.manual_seed(1)
 q, k, v = (torch.randn(8, 3, requires_grad=True) for _ in range(3))
+nan_slopes = {}
 for name, mask in {"(a)": design_a, "(b)": design_b}.items():
     scores = (q @ k.T / math.sqrt(3)).masked_fill(~mask, -math.inf)
     output = scores.softmax(dim=-1) @ v
     loss = output[:4].sum()  # only the real rows count
     (slope,) = torch.autograd.grad(loss, v)
-    nan_rows = output.isnan().any(dim=-1).sum().item()
-    nan_slopes = slope.isnan().sum().item()
+    nan_rows, nan_slopes[name] = output.isnan().any(dim=-1).sum().item(), slope.isnan().sum().item()
     print(
-        f"{name}: {nan_rows} of 8 output rows are NaN; loss {loss.item():.3f}; {nan_slopes} of 24 slopes of v are NaN"
+        f"{name}: NaN in {nan_rows} of 8 output rows; loss {loss:.3f}; NaN in {nan_slopes[name]} of 24 gradients of v"
     )
 
+# %% claims
+claim("design (a) turns the whole gradient of v into NaN, design (b) none of it", nan_slopes == {"(a)": 24, "(b)": 0})
+
 # %% [markdown]
-# Look at the last number. The loss uses real rows only and is a fine number. Yet with (a) *every* entry of the
-# gradient of $v$ is NaN: it contains $0 \cdot \mathrm{NaN}$, and that is NaN. One optimiser step, and the model is
-# gone.
+# Look at the last number. The {{term loss}} uses only real rows and is an ordinary number. Yet with (a) *every* entry
+# of the {{term gradient}} of $v$ is NaN: it contains $0 \cdot \mathrm{NaN}$, which is NaN. One step of the
+# {{term optimiser}} later the model is full of NaN.
 #
-# So **(b)** is what is used: hide keys, never queries. What a padded query computes is rubbish, but nobody
-# looks at it (its column is hidden in the next layer, its loss is left out), so it may be rubbish.
+# So **(b)** is what people use: hide keys, never queries. What a padded query computes is meaningless, but nothing
+# reads it: its column is hidden in the next layer, and its loss is left out.
 
 # %% [markdown]
 # ## 2 · A softmax that obeys
 #
-# How do you take a key out of a softmax? Setting its *weight* to 0 afterwards is too late, as it has already taken
-# part in the sum below the fraction:
+# How do you take a key out of a {{term softmax}}? Setting its *weight* to 0 afterwards is too late. By then it has
+# already contributed to the denominator:
 
 # %%
 scores = torch.tensor([1.0, 2.0, 0.5])
@@ -172,16 +190,16 @@ print("masked after the softmax: ", too_late.numpy().round(3), " sum", round(too
 print("masked before the softmax:", in_time.numpy().round(3), " sum", round(in_time.sum().item(), 3))
 
 # %% [markdown]
-# Its *score* has to be such that its exponential is 0. That is $-\infty$:
+# Instead, give the key a {{term score}} whose exponential is 0. That score is $-\infty$:
 #
-# $$w_{ij} \;=\; \frac{m_{ij}\, e^{s_{ij}}}{\sum_{l} m_{il}\, e^{s_{il}}}
-# \qquad\text{with } m_{ij} = 1 \text{ where allowed, } 0 \text{ where hidden;}\qquad e^{-\infty} = 0 .$$
+# $$w_{ij} \;=\; \frac{a_{ij}\, e^{s_{ij}}}{\sum_{l} a_{il}\, e^{s_{il}}}
+# \qquad\text{with } a_{ij} = 1 \text{ where allowed, } 0 \text{ where hidden;}\qquad e^{-\infty} = 0 .$$
 #
-# `scores.masked_fill(x, value)` fills where `x` is **True**. Our masks are True where attention is *allowed*. Mind
+# `scores.masked_fill(x, value)` fills where `x` is **True**. Our masks are True where attention is *allowed*, so mind
 # the `~`.
 #
-# What if a row hides everything? (A sentence of length 0, a left-padded batch, a badly combined mask.) Real code
-# gives three different answers:
+# What if a row hides everything? It happens: a sentence of length 0, a batch padded on the left, two masks badly
+# combined. Real code gives three different answers:
 
 # %%
 scores = torch.tensor([1.0, 2.0, 0.5, -1.0])
@@ -195,20 +213,19 @@ for name, weights in variants.items():
     print(f"{name:20s}", weights.numpy())
 
 # %% [markdown]
-# NaN poisons everything. The uniform row looks harmless, but it attends to four keys that are all *forbidden*. We
-# want **zeros**: who may look at nothing learns nothing.
+# NaN spreads to everything it touches. The uniform row looks harmless, but it attends to four *forbidden* keys. We
+# want **zeros**: a query that may attend to nothing gets nothing.
 #
 # {{exercise masked_softmax}}
 #
-# Three things to get right: hidden keys have weight 0 and the others sum to 1; a row without any allowed key is all
-# 0; and the gradient is finite even if such a row exists. For the last one, make new tensors instead of writing into
-# old ones: autograd still needs the old values. Scores may be large, between -1000 and 1000, so do not call `exp`
-# yourself without care.
+# Three things must hold. Hidden keys have weight 0 and the others sum to 1. A row with no allowed key is all 0. And the
+# gradient is finite even if there is such a row: make new tensors instead of overwriting old ones, because autograd
+# still needs the old values. Scores may be large, from -1000 to 1000, so be careful if you call `exp` yourself.
 
 
 # %% exercise masked_softmax
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Softmax over the last axis, in which only the allowed keys take part.
+    """Softmax over the last axis, restricted to the allowed keys.
 
     scores: (..., query, key)
     mask: boolean, broadcastable to the scores, True where attention is allowed.
@@ -225,27 +242,55 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 # %% check masked_softmax
 check(masked_softmax)
 
-# %%
+# %% figure A mask, and the weights it leaves
 torch.manual_seed(2)
 scores = torch.randn(4, 6)
 mask = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0], [0, 1, 0, 1, 0, 1], [0, 0, 0, 0, 0, 0]]).bool()
 show_masks({"the mask": mask, "masked_softmax(scores, mask)": reference.masked_softmax(scores, mask)})
 
 # %% [markdown]
-# Every row of the right picture sums to 1, but for the last, which is 0. A hidden key's share goes to the others.
+# On the right every row sums to 1 except the last, which is 0. The share of a hidden key goes to the allowed ones.
 #
 # ## 3 · Attention with a mask
 #
-# Everything else stays as it was. The mask enters at one place only, between scores and weights:
+# Nothing else changes. The mask enters at a single point, between the scores and the weights:
 #
 # $$\mathrm{Attention}(Q, K, V, M) \;=\; \mathrm{softmax}_{M}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
-#
+
+# %% figure Scaled dot-product attention, now with a mask
+fig, ax = plt.subplots(figsize=(5.8, 5))
+steps = {
+    (1.7, 1): "matrix product", (1.7, 2): r"divide by $\sqrt{d_k}$", (1.7, 3): "hide what the mask forbids",
+    (1.7, 4): "softmax of each row", (3.4, 5): "matrix product",
+}  # fmt: skip
+for (x, y), text in steps.items():
+    part, colour = ("mask", "white") if "mask" in text else ("attention", "black")
+    frame = {"boxstyle": "round,pad=0.35", "facecolor": PARTS[part], "edgecolor": "none"}
+    ax.text(x, y, text, ha="center", va="center", color=colour, bbox=frame)
+for x, y, text in ((0.7, 0, "$Q$"), (2.7, 0, "$K$"), (4.9, 0, "$V$"), (-1.3, 3, "mask\n$(n, m)$"), (3.4, 6, "output")):
+    ax.text(x, y, text, ha="center", va="center")
+arrows = {
+    ((0.7, 0.2), (1.3, 0.72)): "$(n, d_k)$", ((2.7, 0.2), (2.1, 0.72)): "$(m, d_k)$",
+    ((1.7, 1.28), (1.7, 1.72)): "", ((1.7, 2.28), (1.7, 2.72)): "scores $(n, m)$", ((1.7, 3.28), (1.7, 3.72)): "",
+    ((1.7, 4.28), (2.9, 4.72)): "weights $(n, m)$", ((4.9, 0.2), (3.8, 4.72)): "$(m, d_v)$",
+    ((3.4, 5.28), (3.4, 5.8)): "$(n, d_v)$", ((-0.85, 3), (0.35, 3)): "",
+}  # fmt: skip
+for (start, end), shape in arrows.items():
+    ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": "0.3"})
+    left = shape in ("$(n, d_k)$", "weights $(n, m)$")
+    x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+    ax.text(x - 0.35 if left else x + 0.15, y, shape, ha="right" if left else "left", va="center", fontsize=8)
+ax.set(xlim=(-2, 5.6), ylim=(-0.3, 6.3), title="n queries, m keys and values")
+ax.axis("off")
+plt.show()
+
+# %% [markdown]
 # {{exercise masked_attention}}
 #
-# Use your `masked_softmax`, or `reference.masked_softmax` if yours is not finished. The scale is still there,
-# and easily lost on the way. What you asked of `masked_softmax` holds here too: a query that may look at nothing gets
-# weights and output 0, scores may be as large as 1000, and gradients come through. If you are stuck, run
-# `hint("masked_attention")` in a new cell. After a real attempt `solution("masked_attention")` opens too.
+# Use your `masked_softmax`, or `reference.masked_softmax` if yours is not finished. Do not lose the scale on the way.
+# What held for `masked_softmax` holds here too: a query that may attend to nothing gets weights and output 0, scores
+# may be as large as 1000, and gradients pass through. If you are stuck, run `hint("masked_attention")` in a new cell.
+# Once you have tried, `solution("masked_attention")` opens too.
 
 
 # %% exercise masked_attention
@@ -254,7 +299,7 @@ def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Ten
 
     q: (..., query, d_k); k: (..., key, d_k); v: (..., key, d_v)
     mask: boolean, broadcastable to (..., query, key), True where allowed.
-    Returns: output (..., query, d_v), weights (..., query, key); both 0 for a query that may look at nothing.
+    Returns: output (..., query, d_v), weights (..., query, key); both are 0 for a query that may attend to nothing.
     """
     ### BEGIN SOLUTION
     d_k = q.shape[-1]
@@ -268,42 +313,45 @@ def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Ten
 check(masked_attention)
 
 # %% [markdown]
-# Now the experiment from the beginning again, with design (b). Whatever the padding holds, the outputs of the
-# four real tokens should not notice.
+# Now repeat the first experiment, with your own attention and with design (b). Whatever the padding holds, the outputs
+# of the three real tokens should not change.
 
 # %%
-keys_only = reference.padding_mask(torch.tensor([4]), 10)  # (1, key): one row for all queries
+attend = yours("masked_attention", masked_attention)
+keys_only = reference.padding_mask(torch.tensor([3]), 6)  # (1, key): one row for all queries
 fills = torch.linspace(-5, 5, 41)
-moves = {"without a mask": [], "with the padding mask": []}
+changes = {}
 for name, mask in {"without a mask": everything_allowed, "with the padding mask": keys_only}.items():
-    base = self_attention(torch.cat([tokens[:4], torch.zeros(6, 6)]), mask)[:4]
-    for fill in fills:
-        padded = torch.cat([tokens[:4], torch.full((6, 6), float(fill))])
-        moves[name].append((self_attention(padded, mask)[:4] - base).abs().max().item())
+    outputs = []
+    for fill in fills.tolist():
+        x = torch.cat([tokens[:3], torch.full((3, 4), fill)])
+        outputs.append(attend(x, x, x, mask)[0][:3])
+    changes[name] = [(output - outputs[20]).abs().max().item() for output in outputs]  # compared with padding of 0
+print("largest change with the mask:", max(changes["with the padding mask"]))
 
+# %% claims
+claim("with the padding mask nothing moves at all", max(changes["with the padding mask"]) == 0)
+claim("without it, outputs move a lot", max(changes["without a mask"]) > 1)
+
+# %% figure How much do the real outputs depend on the padding?
 fig, ax = plt.subplots(figsize=(6, 2.8))
-for name, style in zip(moves, ("-", "--")):
-    ax.plot(fills, moves[name], style, label=name)
-ax.set(
-    title="How far do the real outputs move with the padding?", xlabel="value in the padding", ylabel="largest change"
-)
+for name, style in zip(changes, ("-", "--")):
+    ax.plot(fills, changes[name], style, label=name)
+ax.set(title="outputs of the real tokens", xlabel="value of the padding", ylabel="largest change")
 ax.legend()
 plt.show()
-print("largest change with the mask:", max(moves["with the padding mask"]))
 
 # %% [markdown]
-# Exactly 0. Not "small": the weight is 0, so the value is multiplied by 0.
+# Exactly 0, not just small: the padded values are multiplied by a weight of 0. A classifier that attends to the whole
+# sentence needs this mask just as much, as soon as its batches contain padding.
 #
-# Note that this has nothing to do with *global* or *local* attention. A classifier that looks at the whole sentence
-# still needs this mask as soon as its batch has padding.
+# ### Sentences of a batch do not see each other
 #
-# ### Nobody looks into another sentence
-#
-# A batch is many sentences at once, for speed. Do they see each other? `@` multiplies the last two axes and keeps
-# the batch axis apart, so they should not. Whether an input can reach an output is a question for the **gradient**:
-# if $\partial\, \mathrm{output}_i / \partial\, \mathrm{input}_j$ is exactly 0, there is no way from $j$ to $i$.
-# `reference.leak_map` asks this for all pairs. Two sentences of three tokens, once right, once with the batch
-# flattened by a careless `reshape`:
+# A batch holds many sentences, for speed. Can they see each other? `@` multiplies the last two axes and keeps the batch
+# axis apart, so they should not. Whether an input can reach an output is a question for the **gradient**: if
+# $\partial\, \mathrm{output}_i / \partial\, \mathrm{input}_j$ is exactly 0, then input $j$ does not influence output
+# $i$. `reference.leak_map` answers this for all pairs. Here are two sentences of three tokens, once with a batch axis
+# and once without it, as after a careless `reshape`:
 
 # %%
 torch.manual_seed(3)
@@ -311,12 +359,12 @@ batch = torch.randn(6, 4)  # two sentences of 3 tokens, one below the other
 
 
 def right_shape(x: Tensor) -> Tensor:
-    x = x.reshape(2, 3, 4)  # (batch, time, d)
+    x = x.reshape(2, 3, 4)  # (batch, time, feature)
     return self_attention(x, torch.ones(3, 3).bool()).reshape(6, 4)
 
 
 def careless(x: Tensor) -> Tensor:
-    return self_attention(x, torch.ones(6, 6).bool())  # (batch * time, d): one long sentence
+    return self_attention(x, torch.ones(6, 6).bool())  # (batch * time, feature): one long sentence
 
 
 names = ["a0", "a1", "a2", "b0", "b1", "b2"]
@@ -329,48 +377,52 @@ show_masks(
     column_names=names,
 )
 
+# %% claims
+claim("with the batch axis kept, sentences do not meet", not kept[:3, 3:].any() and not kept[3:, :3].any())
+claim("flattened, every token depends on every other", bool((flattened > 0).all()))
+
 # %% [markdown]
-# Left: sentence a and sentence b are strangers. Right: every token of a depends on every token of b. Both versions
-# run, and their outputs have the same shape. Keep this instrument in mind: the **leak map** finds what no shape check
-# finds.
+# Left: sentences a and b never meet. Right: every token of a depends on every token of b. Both versions run, and their
+# outputs have the same shape. Remember the {{term leak map}}: it finds what no shape check can find.
 #
 # ## 4 · The future
 #
 # ### A language model is a product
 #
-# A language model gives a probability to a text. By the chain rule of probability it can do so one token at a time:
+# A {{term language model}} assigns a probability to a text. By the chain rule of probability it can do so one token at
+# a time:
 #
 # $$\log p(x_1, \dots, x_n) \;=\; \sum_{t=1}^{n} \log p(x_t \mid x_1, \dots, x_{t-1})$$
 #
-# Each factor sees what came *before* it. For the four tokens "how are you ?", with made-up probabilities:
+# Each factor sees only what came *before* it. For "the cat is on the mat", with made-up probabilities:
 
 # %%
-factors = {
-    "p(how | SOS)": 1 / 2,
-    "p(are | SOS how)": 1 / 4,
-    "p(you | SOS how are)": 1 / 2,
-    "p(?   | SOS how are you)": 1 / 1,
-}
-for name, p in factors.items():
-    print(f"{name:26s} = {p:.2f}   log {math.log(p):7.4f}")
-print(f"{'product':26s} = {math.prod(factors.values()):.4f}  sum {sum(map(math.log, factors.values())):6.4f}")
+sentence = ["the", "cat", "is", "on", "the", "mat"]
+factors = [1 / 2, 1 / 8, 1 / 2, 1 / 4, 1 / 1, 1 / 2]
+for t, p in enumerate(factors):
+    print(f"p({sentence[t]:3s} | {' '.join(['BOS', *sentence[:t]]):23s}) = {p:.3f}   log {math.log(p):6.3f}")
+print(f"{'product':34s} = {math.prod(factors):.4f}  sum {sum(map(math.log, factors)):6.3f}")
+
+# %% claims
+claim("the product is 1/256 and the sum of the logarithms -5.545", abs(sum(map(math.log, factors)) + 5.545) < 1e-3)
 
 # %% [markdown]
-# $1/2 \cdot 1/4 \cdot 1/2 \cdot 1 = 1/16$, and $\ln(1/16) = -2.77$, the sum of the logarithms.
+# $\tfrac12 \cdot \tfrac18 \cdot \tfrac12 \cdot \tfrac14 \cdot 1 \cdot \tfrac12 = \tfrac1{256}$, and
+# $\ln\tfrac1{256} = -5.545$ is the sum of the logarithms.
 #
-# The first factor has nothing before it. So a special token **SOS** ("start of sentence") is put in front, and every
-# token has something to be predicted from. Input and target are then the same text, shifted by one place:
+# Nothing comes before the first token, so a special token {{term BOS}} ("beginning of sequence"; also called SOS) is
+# put in front: now every token has something to be predicted from. Input and target are the same text, shifted by one
+# place:
 #
-# | position | 0 | 1 | 2 | 3 |
-# |---|---|---|---|---|
-# | input | SOS | how | are | you |
-# | target | how | are | you | ? |
-# | may see | SOS | SOS how | SOS how are | SOS how are you |
+# | position | 0 | 1 | 2 | 3 | 4 | 5 |
+# |---|---|---|---|---|---|---|
+# | input | BOS | the | cat | is | on | the |
+# | target | the | cat | is | on | the | mat |
 #
-# All four predictions are made at once, in one pass. That is what makes training fast. But then the position that has
-# to predict "are" must not see the input "are", which stands one place to its right. Otherwise it copies the answer.
-# Nothing to the right may be seen; the position itself may, since its own input is already known when it predicts the
-# next:
+# All six predictions are made at once, in one pass. That is what makes training fast. But then the position that has to
+# predict "cat" must not see the input "cat", one place to its right, or it would copy the answer. So nothing to the
+# right is visible. The position itself is: its own input is already known when it predicts the next token. Such a mask
+# is called {{term causal}}.
 #
 # $$\mathrm{allowed}_{ij} \;=\; \big(\, j \le i \,\big)$$
 #
@@ -379,9 +431,9 @@ print(f"{'product':26s} = {math.prod(factors.values()):.4f}  sum {sum(map(math.l
 
 # %% exercise causal_mask
 def causal_mask(n: int) -> Tensor:
-    """May position i look at position j? Only if j is not in the future.
+    """May position i attend to position j? Only if j is not in the future.
 
-    Returns: (n, n) boolean, True where position i (row) may look at position j (column).
+    Returns: (n, n) boolean, True where position i (row) may attend to position j (column).
     """
     ### BEGIN SOLUTION
     return torch.tril(torch.ones(n, n, dtype=torch.bool))
@@ -391,73 +443,97 @@ def causal_mask(n: int) -> Tensor:
 # %% check causal_mask
 check(causal_mask)
 
-# %%
-words = ["SOS", "how", "are", "you"]
-show_masks({"causal_mask(4)": reference.causal_mask(4)}, row_names=words, column_names=words)
+# %% figure The causal mask of a sentence
+inputs = ["BOS", *sentence[:-1]]
+show_masks({"causal_mask(6)": reference.causal_mask(6)}, 3.2, row_names=inputs, column_names=inputs)
 
 # %% [markdown]
-# Row 0 is `1 0 0 0`: the first position sees itself, and only itself. The hidden part is the triangle *above* the
-# diagonal. (In words people say "hide the upper triangle" and "keep the lower triangle", and it is easy to mix the
-# two up.)
-#
-# ### Four words by hand
-#
-# Let us follow numbers through. Four words, each a vector of 3 numbers; $W_Q = W_V = I$, so $Q = V = X$, and $W_K$ is
-# not.
+# Row 0 is `1 0 0 0 0 0`: the first position sees itself and nothing else. What is *kept* is the lower triangle, what
+# is *hidden* is the triangle above the diagonal. It is easy to mix up the two, especially since much code builds
+# the hidden one with `triu(diagonal=1)`. (With `diagonal=0` it would hide the diagonal too.) Here are three spellings
+# that you will meet, and what they have in common:
 
 # %%
-words = ["I", "like", "learning", "programming"]
+n = 6
+hidden = torch.triu(torch.ones(n, n), diagonal=1).bool()  # True where attention is forbidden
+comparison = torch.arange(n)[:, None] >= torch.arange(n)  # i >= j
+added = torch.zeros(n, n)
+rows, columns = torch.triu_indices(n, n, offset=1)
+added[rows, columns] = -math.inf  # to be added to the scores: section 8
+for other in (~hidden, comparison, added == 0):
+    print(torch.equal(other, reference.causal_mask(n)))
+
+# %% [markdown]
+# ### Four words by hand
+#
+# Let us follow the numbers. Four words, each a vector of 3 numbers. $W^Q$ and $W^V$ are the identity, so
+# $Q = V = X$; $W^K$ is not.
+
+# %%
+words = sentence[:4]
 X = torch.tensor([[0.5, 0.1, 0.3], [0.7, 0.2, 0.9], [0.6, 0.4, 0.8], [0.8, 0.3, 0.5]])
 W_K = torch.tensor([[0.5, 0.1, 0.3], [0.2, 0.7, 0.1], [0.3, 0.1, 0.6]])
 K = X @ W_K
-scaled = X @ K.T / math.sqrt(3)
-masked = scaled + reference.additive_mask(reference.causal_mask(4))
+scores = X @ K.T / math.sqrt(3)
+visible = scores.masked_fill(~reference.causal_mask(4), -math.inf)
 output, weights = reference.masked_attention(X, K, X, reference.causal_mask(4))
-torch.set_printoptions(precision=4, sci_mode=False)
 for name, matrix in {
     "K = X W_K": K,
-    "Q Kᵀ / √3": scaled,
-    "with the future hidden": masked,
+    "scores = Q Kᵀ / √3": scores,
+    "scores, with the future hidden": visible,
     "weights": weights,
     "output": output,
 }.items():
     print(f"{name}\n{matrix.numpy().round(4)}\n")
 
-# %%
+# %% claims
+claim("K_00 is 0.36", abs(K[0, 0] - 0.36) < 1e-6)
+claim(
+    "the scores of row 1 are 0.3395 and 0.7015",
+    bool(((scores[1, :2] - torch.tensor([0.3395, 0.7015])).abs() < 1e-4).all()),
+)
+claim("the first weight of row 1 is 0.4105", abs(weights[1, 0] - 0.4105) < 1e-4)
+claim("the first output is the first word", torch.allclose(output[0], X[0]))
+
+# %% figure Scores and weights of the four words
 show_masks(
-    {"scores Q Kᵀ / √3": scaled, "weights after the causal mask": weights},
+    {"scores Q Kᵀ / √3": scores, "weights after the causal mask": weights},
     height=3.4,
     row_names=words,
     column_names=words,
 )
 
 # %% [markdown]
-# Check some of it with a pencil. $K_{00} = 0.5 \cdot 0.5 + 0.1 \cdot 0.2 + 0.3 \cdot 0.3 = 0.36$. The second row of
-# weights has two scores, 0.3395 and 0.7015, so its first weight is $1 / (1 + e^{0.7015 - 0.3395}) = 0.4105$. The
-# first output is the first word itself: it sees nothing else.
+# Check some of it with a pencil. $K_{00} = 0.5 \cdot 0.5 + 0.1 \cdot 0.2 + 0.3 \cdot 0.3 = 0.36$. Row 1 has two visible
+# scores, 0.3395 and 0.7015, so its first weight is $1 / (1 + e^{0.7015 - 0.3395}) = 0.4105$. The first output is the
+# first word itself, because it sees nothing else.
 #
 # **Spot the mistake.** A text computes the softmax of the scores 0.1934, 0.3574, 0.3146, 0.3551 as 0.25, 0.298,
-# 0.236, 0.216. They sum to 1. How do you see without a calculator that this is wrong?
+# 0.236, 0.216. These sum to 1. How can you tell without a calculator that they are wrong?
 #
 # <details><summary>Answer</summary>
 #
-# The exponential keeps the order: a higher score means a higher weight. The fourth score is the second highest, yet
-# it has the lowest weight, and the lowest score has the second highest weight. The right weights are 0.2231, 0.2628,
-# 0.2518, 0.2622. "Same order as the scores" is a check you can do on any attention row. So is "each output lies
-# between the smallest and the largest value of the allowed rows of $V$".
+# The exponential preserves order: a higher score means a higher weight. The fourth score is the second highest, yet
+# it has the lowest weight; the lowest score has the second highest weight. The right weights are 0.2231, 0.2628,
+# 0.2518, 0.2622. "Same order as the scores" is a check that works for any row of attention weights. So is "each number
+# of the output lies between the smallest and the largest of the visible values".
 #
 # </details>
 
 # %%
 torch.softmax(torch.tensor([0.1934, 0.3574, 0.3146, 0.3551]), dim=-1)
 
-# %% [markdown]
-# ### The leak map of right and wrong masks
-#
-# Which inputs can reach which outputs? For attention the leak map should have exactly the shape of the
-# mask you meant. Here it is for the right mask and for three that people really write:
+# %% claims
+right = torch.softmax(torch.tensor([0.1934, 0.3574, 0.3146, 0.3551]), dim=-1)
+claim("the right weights", bool(((right - torch.tensor([0.2231, 0.2628, 0.2518, 0.2622])).abs() < 1e-4).all()))
 
-# %%
+# %% [markdown]
+# ### The leak maps of right and wrong masks
+#
+# Which inputs can reach which outputs? Here are the leak maps of the right mask and of three that people really write.
+# Yellow means that the gradient is not 0, however small it is.
+
+# %% figure What four masks let through
 torch.manual_seed(4)
 x = torch.randn(5, 4)
 tried = {
@@ -466,28 +542,33 @@ tried = {
     "wrong: tril(1)": torch.ones(5, 5).tril(1).bool(),
     "wrong: no mask": torch.ones(5, 5).bool(),
 }
+from_the_future = {}
 fig, axes = plt.subplots(1, 4, figsize=(9, 2.6), sharey=True)
 for ax, (name, mask) in zip(axes, tried.items()):
-    leaks = reference.leak_map(lambda x, mask=mask: self_attention(x, mask), x)
-    count = int((leaks > 0).triu(1).sum())
-    title = f"{name}\n{count} leaks from the future"
-    show_matrix(leaks / leaks.max(), title, ax=ax, rows="", columns="input", limits=(0, 1), numbers=False)
+    leaks = reference.leak_map(lambda x, mask=mask: self_attention(x, mask), x) > 0
+    from_the_future[name] = int(leaks.triu(1).sum())
+    title = f"{name}\n{from_the_future[name]} leaks from the future"
+    show_matrix(leaks.float(), title, ax=ax, rows="", columns="input", limits=(0, 1), numbers=False)
 axes[0].set_ylabel("output")
 plt.show()
 
+# %% claims
+claim("leaks from the future: 0, 10, 4, 10", list(from_the_future.values()) == [0, 10, 4, 10])
+
 # %% [markdown]
-# Dark blue is exactly 0. Above the diagonal nothing may glow. The third one, off by one, is the meanest: it
-# leaks precisely the token that has to be predicted. (The diagonal glows in any case, even where a mask hides it: an
-# input also reaches its own output as the *query*.)
+# Above the diagonal nothing may be yellow. The third mask, off by one, leaks least, but what it leaks is exactly the
+# token that has to be predicted. (Read nothing into the diagonal: an input can also reach its own output as the
+# *query*, even where the mask hides it as a key.)
 #
 # ### What a leak does to training
 #
-# Let us train a tiny model on **random** tokens, 10 kinds, drawn anew for each batch. There is nothing to learn: the
-# best honest loss is $\ln 10 = 2.303$. One model has the causal mask, the other has none.
+# Let us train a tiny model on **random** tokens: 10 kinds, drawn anew for every batch. There is nothing to learn. The
+# best an honest model can do is to give each kind the probability 1/10, and then its loss, the {{term cross-entropy}},
+# is $-\ln\tfrac1{10} = 2.303$. One model has the causal mask, the other has none.
 
 # %%
-VOCAB, LENGTH, D = 10, 8, 32
-SOS = VOCAB  # one more id
+VOCAB, LENGTH, D_MODEL = 10, 8, 32
+BOS = VOCAB  # one more id
 
 
 class TinyModel(nn.Module):
@@ -495,89 +576,122 @@ class TinyModel(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tokens = nn.Embedding(VOCAB + 1, D)
-        self.positions = nn.Parameter(0.1 * torch.randn(LENGTH, D))
-        self.q, self.k, self.v = (nn.Linear(D, D, bias=False) for _ in range(3))
-        self.out = nn.Linear(D, VOCAB)
+        self.tokens = nn.Embedding(VOCAB + 1, D_MODEL)
+        self.positions = nn.Parameter(0.1 * torch.randn(LENGTH, D_MODEL))
+        self.q, self.k, self.v = (nn.Linear(D_MODEL, D_MODEL, bias=False) for _ in range(3))
+        self.out = nn.Linear(D_MODEL, VOCAB)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        x = self.tokens(ids) + self.positions  # (batch, time, D)
+        x = self.tokens(ids) + self.positions  # (batch, time, d_model)
         mixed, _ = reference.masked_attention(self.q(x), self.k(x), self.v(x), mask)
-        return self.out(x + mixed)  # (batch, time, VOCAB)
+        return self.out(x + mixed)  # (batch, time, vocab)
 
 
 def losses_by_position(model: TinyModel, mask: Tensor, batch_size: int = 32) -> Tensor:
     """The loss at each position, on fresh random tokens: (time,)."""
-    targets = torch.randint(VOCAB, (batch_size, LENGTH))
-    inputs = torch.cat([torch.full((batch_size, 1), SOS), targets[:, :-1]], dim=1)  # shifted by one
+    targets = torch.randint(VOCAB, (batch_size, LENGTH)).to(device)
+    inputs = F.pad(targets[:, :-1], (1, 0), value=BOS)  # shifted by one
     logits = model(inputs, mask)
     return F.cross_entropy(logits.transpose(1, 2), targets, reduction="none").mean(dim=0)
 
 
-def train(mask: Tensor, steps: int = 300) -> tuple[TinyModel, list[float]]:
+def train(mask: Tensor, name: str, steps: int = 300) -> tuple[TinyModel, list[float]]:
     torch.manual_seed(0)
-    model = TinyModel()
+    model = TinyModel().to(device)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     curve = []
-    for _ in range(steps):
+    for _ in bar(range(steps), name):
         losses = losses_by_position(model, mask)
         optimiser.zero_grad()
         losses.mean().backward()
         optimiser.step()
-        curve.append(losses[:-1].mean().item())  # the last target is in nobody's input
+        curve.append(losses[:-1].mean().item())  # the last target is nobody's input
     return model, curve
 
 
 causal, no_mask = reference.causal_mask(LENGTH), torch.ones(LENGTH, LENGTH, dtype=torch.bool)
-honest, honest_curve = train(causal)
-cheat, cheat_curve = train(no_mask)
+honest, honest_curve = train(causal, "with the causal mask")
+cheat, cheat_curve = train(no_mask, "without a mask")
 
 # %%
+torch.manual_seed(1)
+found = {}
+for name, model, mask in [
+    ("honest, in training", honest, causal),
+    ("cheat,  in training", cheat, no_mask),
+    ("cheat,  generating", cheat, causal),
+]:
+    with torch.no_grad():
+        losses = losses_by_position(model, mask, batch_size=2000)
+    found[name] = losses[:-1].mean().item(), losses[-1].item()
+    print(f"{name:20s} positions 0 to 6: {found[name][0]:.4f}    last position: {found[name][1]:.4f}")
+
+# %% claims
+claim("the honest model ends at ln 10", abs(found["honest, in training"][0] - math.log(10)) < 0.05)
+claim("the cheat is almost perfect in training", found["cheat,  in training"][0] < 0.05)
+claim("but not at the last position", found["cheat,  in training"][1] > 2.2)
+claim("generating, it is far worse than guessing", found["cheat,  generating"][0] > 4)
+
+# %% figure Training on random tokens
 fig, ax = plt.subplots(figsize=(6, 3))
 ax.plot(honest_curve, label="with the causal mask")
-ax.plot(cheat_curve, label="without a mask")
-ax.axhline(math.log(VOCAB), color=COLOURS[7], linestyle=":", label="ln 10: the best that is possible")
-ax.set(title="Training on random tokens", xlabel="step", ylabel="loss, positions 0 to 6")
+ax.plot(cheat_curve, "--", label="without a mask")
+ax.axhline(math.log(VOCAB), color=COLOURS[7], linestyle=":", label="ln 10, the best possible")
+ax.set(title="training on random tokens", xlabel="step", ylabel="loss, positions 0 to 6")
 ax.legend(loc="center right")
 plt.show()
 
-with torch.no_grad():
-    torch.manual_seed(1)
-    for name, model, mask in [
-        ("honest, in training", honest, causal),
-        ("cheat,  in training", cheat, no_mask),
-        ("cheat,  generating ", cheat, causal),
-    ]:
-        losses = losses_by_position(model, mask, batch_size=2000)
-        print(f"{name}: positions 0 to 6: {losses[:-1].mean():.4f}    last position: {losses[-1]:.4f}")
-
 # %% [markdown]
-# The model without a mask gets random tokens right almost perfectly. It has learned to copy from one place to the
-# right. Only the *last* target is in nobody's input, and there it does not beat $\ln 10$. And when it has to
-# generate, the place to the right does not exist yet (third line): it is far worse than guessing.
+# Without a mask the model predicts random tokens almost perfectly: it has learned to copy from one place to the right.
+# Only the *last* target is nobody's input, and there it does not beat $\ln 10$. And when it has to generate, the place
+# to the right does not exist yet (third line). It is then far worse than guessing.
 #
-# So the mask is there to make training the same situation as generating, left to right. And remember the
-# symptom: **a loss that falls to nearly 0 is no triumph; look for the leak**. Training on random tokens is a good
-# test of any model: it must not get below $\ln V$.
+# So the mask is there to make training the same situation as generating from left to right. Remember the symptom: **if
+# the loss falls to nearly 0, do not celebrate, look for the leak**. Training on random tokens is a good test of any
+# model: with $V$ kinds of token its loss must not fall below $\ln V$.
 #
-# **In your own words** (2 points, marked by hand). A friend shows you a decoder with a training loss of 0.003 and
-# asks why its generated texts are nonsense. What do you ask to see first, and why can one wrong mask explain both?
+# {{question why_low_loss}}
+#
+# A friend shows you a decoder with a training loss of 0.003 and asks why it generates nonsense. What do you ask to see
+# first, and why can one wrong mask explain both?
 
 # %% answer why_low_loss 2 [markdown]
 # ### BEGIN SOLUTION
 # I ask to see the causal mask (or a leak map: the gradient of each output with respect to each input). Without a
 # causal mask, or with one that is inverted or off by one, a position sees in its input the very token it has to
-# predict. It learns to copy it, so the training loss falls to nearly 0. In generation that token does not exist yet,
-# and the model has never learned to predict it from the past, so the text is nonsense.
+# predict. It learns to copy that token, so the training loss falls to nearly 0. In generation the token does not exist
+# yet, and the model has never learned to predict it from the past, so the text is nonsense.
 # ### END SOLUTION
 
 # %% [markdown]
-# ### Why the encoder has no causal mask
+# ### Who needs a causal mask? GPT, BERT and the encoder
 #
-# The encoder reads a source that is completely known before anything is generated. Nobody asks it to predict its own
-# next word, so nothing can be given away. With a causal mask it would still run, but the first word would be encoded
-# without knowing the rest of its sentence: a loss of information, for no gain. The encoder gets the padding mask
-# alone.
+# Only a model that is trained to predict the *next* token. The {{term encoder}} of a translator reads a sentence that
+# is complete before anything is generated. Nobody asks it for its own next word, so there is nothing to give away. With
+# a causal mask it would still run, but the first word would be encoded without knowing the rest of the sentence:
+# information lost for no gain. An encoder gets the padding mask alone.
+#
+# The same choice separates two famous families of models. **BERT** is an encoder: every token sees both sides, which is
+# good for understanding a text that is already there. **GPT** is a {{term decoder}}: every token sees only its past, so
+# it can write. In between lies the **prefix language model**: a given text, such as a question, is visible to all
+# positions, and what is written after it is causal.
+
+# %% figure The masks of BERT, GPT and a prefix language model
+prefix = reference.causal_mask(6) | (torch.arange(6) < 3)
+three = {"BERT: both sides": torch.ones(6, 6), "GPT: the past": reference.causal_mask(6), "prefix of 3 tokens": prefix}
+show_masks(three, 3.2, row_names=sentence, column_names=sentence, numbers=False)
+
+# %% [markdown]
+# How is BERT trained, if everything is visible? Some of its *input tokens* are replaced by a token `[MASK]`, and it has
+# to guess what stood there. This is called a "masked language model", and it is another use of the word: nothing is
+# hidden from attention. It changes the input, not the mask.
+#
+# <details><summary>Could you take BERT, add a causal mask and let it write?</summary>
+#
+# It would run. But BERT has only ever filled gaps with both sides in view; it was never trained to predict a token from
+# its past alone. Like the cheat above, it would be used with a mask it was not trained with.
+#
+# </details>
 #
 # ## 5 · The decoder needs both
 #
@@ -585,21 +699,21 @@ with torch.no_grad():
 #
 # $$\mathrm{allowed}_{bij} \;=\; \big(\, j < \mathrm{length}_b \,\big) \;\wedge\; \big(\, j \le i \,\big)$$
 #
-# Two masks, two shapes: `(batch, key)` and `(query, key)`. Broadcasting lines shapes up from the *right*, so the
-# first one needs an axis of length 1 in the place of the queries.
+# Two masks, two shapes: `(batch, key)` and `(query, key)`. {{term broadcasting|Broadcasting}} lines shapes up from the
+# *right*, so the first one needs an axis of length 1 where the queries go.
 #
 # {{exercise decoder_mask}}
 #
-# Hide keys only. The formula holds for padded queries too: they see the real tokens, so that no row is empty.
+# Hide keys only. The formula holds for padded queries too: they see the real tokens, so no row is empty.
 
 
 # %% exercise decoder_mask
 def decoder_mask(lengths: Tensor, n: int) -> Tensor:
-    """For a decoder's self-attention: neither the future nor padding may be looked at.
+    """The mask of a decoder's self-attention: it hides the future and the padding.
 
     Only keys are hidden. The row of a padded query follows the same rule: it sees real tokens and no padding.
 
-    lengths: (batch,) real tokens of each sentence, at least 1; n: the padded length.
+    lengths: (batch,) the number of real tokens in each sentence, at least 1; n: the padded length.
     Returns: (batch, n, n) boolean, True where key j is a real token and j <= i.
     """
     ### BEGIN SOLUTION
@@ -612,38 +726,41 @@ def decoder_mask(lengths: Tensor, n: int) -> Tensor:
 # %% check decoder_mask
 check(decoder_mask)
 
-# %%
+# %% figure The decoder masks of three sentences
 three = reference.decoder_mask(torch.tensor([6, 4, 2]), 6)
 show_masks({f"sentence {b}: length {length}": three[b] for b, length in enumerate((6, 4, 2))})
 
 # %% [markdown]
 # Look closely: in the rows of *real* queries the padding mask changes nothing. With the padding on the right,
-# everything left of a real query is real. So is the padding mask superfluous here? Only as long as the padding stays
-# on the right. Generation with a batch often pads on the **left**, so that all sentences end at the same place. Then
-# causal alone is not enough:
+# everything to the left of a real query is real. So is the padding mask superfluous here? Only while the padding is on
+# the right. Batches are often padded on the **left** for generation, so that all sentences end at the same place. Then
+# the causal mask alone is not enough:
 
 # %%
 torch.manual_seed(5)
-sentence, pads = torch.randn(3, 4), torch.full((2, 4), 2.0)
-alone = self_attention(sentence, reference.causal_mask(3))
-right = self_attention(torch.cat([sentence, pads]), reference.causal_mask(5))[:3]
-left = self_attention(torch.cat([pads, sentence]), reference.causal_mask(5))[2:]
+x, pads = torch.randn(3, 4), torch.full((2, 4), 2.0)
+alone = self_attention(x, reference.causal_mask(3))
 real_keys = torch.tensor([False, False, True, True, True])
-left_masked = self_attention(torch.cat([pads, sentence]), reference.causal_mask(5) & real_keys)[2:]
-for name, result in {
-    "right padding, causal only": right,
-    "left padding, causal only": left,
-    "left padding, causal and padding": left_masked,
-}.items():
-    print(f"{name:34s} real outputs differ from the unpadded sentence by {(result - alone).abs().max().item():.2f}")
+padded_ways = {
+    "right padding, causal only": self_attention(torch.cat([x, pads]), reference.causal_mask(5))[:3],
+    "left padding, causal only": self_attention(torch.cat([pads, x]), reference.causal_mask(5))[2:],
+    "left padding, causal and padding": self_attention(torch.cat([pads, x]), reference.causal_mask(5) & real_keys)[2:],
+}
+errors = {name: (output - alone).abs().max().item() for name, output in padded_ways.items()}
+for name, error in errors.items():
+    print(f"{name:34s} real outputs differ from those of the unpadded sentence by {error:.2f}")
+
+# %% claims
+right_only, left_only, left_both = errors.values()
+claim("only left padding with the causal mask alone goes wrong", left_only > 0.5 and max(right_only, left_both) < 1e-6)
 
 # %% [markdown]
-# Note also that with left padding the first queries have an empty row even with design (b): the first pad sees only
-# itself, and it is hidden. That is where `masked_softmax` earns its zeros.
+# With left padding, the first queries have an empty row even in design (b): the first pad could see only itself, and it
+# is hidden. This is where the zeros of `masked_softmax` pay off.
 #
 # ### The loss on padded targets
 #
-# What padded *queries* produce is rubbish, as we said, and must not be trained on. `cross_entropy` leaves out the
+# What padded *queries* produce is meaningless, as we said, and must not be trained on. `cross_entropy` leaves out the
 # targets that equal `ignore_index`:
 
 # %%
@@ -651,21 +768,28 @@ torch.manual_seed(6)
 PAD = 0
 logits = torch.randn(6, 5)  # (time, vocab)
 targets = torch.tensor([3, 1, 4, 2, PAD, PAD])
-print("all six places:          ", round(F.cross_entropy(logits, targets).item(), 4))
-print("ignore_index=PAD:        ", round(F.cross_entropy(logits, targets, ignore_index=PAD).item(), 4))
-print("the four real ones alone:", round(F.cross_entropy(logits[:4], targets[:4]).item(), 4))
-print("nothing but padding:     ", F.cross_entropy(logits[4:], targets[4:], ignore_index=PAD).item())
+all_places = F.cross_entropy(logits, targets)
+ignoring = F.cross_entropy(logits, targets, ignore_index=PAD)
+real_alone = F.cross_entropy(logits[:4], targets[:4])
+print(f"all six places:           {all_places:.4f}")
+print(f"ignore_index=PAD:         {ignoring:.4f}")
+print(f"the four real ones alone: {real_alone:.4f}")
+print(f"nothing but padding:      {F.cross_entropy(logits[4:], targets[4:], ignore_index=PAD):.4f}")
+
+# %% claims
+claim("ignore_index gives the loss of the real targets alone", torch.isclose(ignoring, real_alone))
+claim("which is not that of all places", abs(all_places - real_alone) > 0.05)
 
 # %% [markdown]
-# The second and third lines agree. The fourth is a mean over nothing. Padding thus needs two cures: the *mask*
-# keeps it out of the keys, `ignore_index` keeps it out of the loss. Neither replaces the other.
+# The second and third lines agree. The last one is a mean over nothing, hence `nan`. Padding thus needs two remedies:
+# the *mask* keeps it out of the keys, `ignore_index` keeps it out of the loss. Neither replaces the other.
 #
 # ## 6 · Cross-attention
 #
-# When the decoder looks at the source, queries come from the target and keys from the source. Say that the source is
-# audio: 600 frames of a recording, padded to 800, and the target has 8 tokens. The last 200 frames must be hidden
-# from every query. There is no causal mask: the recording is complete before the first word is written down. And the
-# padding of the *target* is on the query side, so it does not matter.
+# In {{term cross-attention}} the decoder looks at the source: queries come from the target, keys from the source. Take
+# speech as an example. The source is a recording of 600 frames, padded to 800, and the target has 8 tokens. The last
+# 200 frames must be hidden from every query. There is no causal mask: the recording is complete before the first word
+# is written. And the padding of the *target* is on the query side, so it does not matter.
 #
 # $$\mathrm{allowed}_{bij} \;=\; \big(\, j < \ell_b \,\big)
 # \qquad \text{where } \ell_b \text{ is the real length of source } b$$
@@ -675,10 +799,10 @@ print("nothing but padding:     ", F.cross_entropy(logits[4:], targets[4:], igno
 
 # %% exercise cross_mask
 def cross_mask(key_lengths: Tensor, query_len: int, key_len: int) -> Tensor:
-    """For cross-attention: every target position sees every real source position.
+    """The mask of cross-attention: every target position sees every real source position.
 
-    key_lengths: (batch,) real source positions; key_len: their padded number; query_len: number of target positions.
-    Returns: (batch, query_len, key_len) boolean, True where the key is real. (batch, 1, key_len) is as good.
+    key_lengths: (batch,) number of real source positions; key_len: the padded number; query_len: target positions.
+    Returns: (batch, query_len, key_len) boolean, True where the key is real. (batch, 1, key_len) will do as well.
     """
     ### BEGIN SOLUTION
     real_keys = reference.padding_mask(key_lengths, key_len)[:, None, :]  # (batch, 1, key)
@@ -689,118 +813,88 @@ def cross_mask(key_lengths: Tensor, query_len: int, key_len: int) -> Tensor:
 # %% check cross_mask
 check(cross_mask)
 
-# %%
+# %% figure The cross-attention masks of two recordings
 audio = reference.cross_mask(torch.tensor([600, 800]), 8, 800)
 fig, axes = plt.subplots(1, 2, figsize=(8, 2.4))
 for ax, mask, frames in zip(axes, audio, (600, 800)):
-    show_matrix(
-        mask.float(),
-        f"{frames} of 800 frames are real",
-        ax=ax,
-        rows="target token",
-        columns="audio frame",
-        limits=(0, 1),
-    )
+    title = f"{frames} of 800 frames are real"
+    show_matrix(mask.float(), title, ax=ax, rows="target token", columns="audio frame", limits=(0, 1))
 plt.show()
 
 # %% [markdown]
 # Vertical edges only. If you see a staircase in a cross mask, somebody has put a causal mask where it does not
 # belong.
 #
-# The three masks of a Transformer, then:
+# These are the three masks of a Transformer:
 #
 # | where | hides | your function |
 # |---|---|---|
-# | encoder self-attention | padded keys | `padding_mask(...)[:, None, :]` |
+# | encoder {{term self-attention}} | padded keys | `padding_mask(...)[:, None, :]` |
 # | decoder self-attention | padded keys and the future | `decoder_mask` |
 # | cross-attention | padded keys of the source | `cross_mask` |
 #
 # ## 7 · True means allowed. Or hidden.
 #
-# Our masks are True where attention is allowed. torch itself has both conventions:
+# Our masks are True where attention is allowed. torch itself uses both conventions:
 #
 # | function | argument | True means |
 # |---|---|---|
 # | `F.scaled_dot_product_attention` | `attn_mask` | **allowed** |
 # | `nn.MultiheadAttention` | `attn_mask`, `key_padding_mask` | **hidden** |
 # | `nn.TransformerEncoderLayer` and its relatives | `src_mask`, `src_key_padding_mask`, … | **hidden** |
-# | `Tensor.masked_fill` | `mask` | is filled, so **hidden** |
+# | `Tensor.masked_fill` | `mask` | filled, so **hidden** |
 #
-# Conversion is one sign: `~mask`. Forgetting it raises no error. **Bug hunt**: four calls, each meant to be causal.
-# Which are right? Decide from the code, then look at the leak maps.
+# To convert, write `~mask`. Forgetting it raises no error. **Bug hunt**: four calls, each meant to be causal.
+# (`nn.MultiheadAttention` is torch's own attention layer. With `num_heads=1` it is the attention you know, with
+# projections; notebook 4 takes it apart.) Which are right? Decide from the code, then look at the leak maps.
 
 # %%
 torch.manual_seed(7)
-multi_head = nn.MultiheadAttention(embed_dim=4, num_heads=2, batch_first=True)
+torch_layer = nn.MultiheadAttention(embed_dim=4, num_heads=1, batch_first=True)
+x = torch.randn(5, 4)
 mask = reference.causal_mask(5)
 calls = {
     "A": lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None], attn_mask=mask)[0],
     "B": lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None], attn_mask=~mask)[0],
-    "C": lambda x: multi_head(x[None], x[None], x[None], attn_mask=mask)[0][0],
-    "D": lambda x: multi_head(x[None], x[None], x[None], attn_mask=~mask)[0][0],
+    "C": lambda x: torch_layer(x[None], x[None], x[None], attn_mask=mask)[0][0],
+    "D": lambda x: torch_layer(x[None], x[None], x[None], attn_mask=~mask)[0][0],
 }
 
-# %%
+# %% figure The leak maps of the four calls
+leaks = {name: reference.leak_map(call, x) for name, call in calls.items()}
 fig, axes = plt.subplots(1, 4, figsize=(9, 2.6), sharey=True)
 for ax, (name, call) in zip(axes, calls.items()):
-    leaks = reference.leak_map(call, x)
     nan_rows = int(call(x).isnan().any(dim=-1).sum())
     title = f"{name}\nNaN output rows: {nan_rows}"
-    show_matrix((leaks > 0).float(), title, ax=ax, rows="", columns="input", limits=(0, 1), numbers=False)
-    if leaks.isnan().all():
+    show_matrix((leaks[name] > 0).float(), title, ax=ax, rows="", columns="input", limits=(0, 1), numbers=False)
+    if leaks[name].isnan().all():
         ax.text(2, 2, "every gradient is NaN", ha="center", va="center", color="white")
 axes[0].set_ylabel("output")
 plt.show()
 
+# %% claims
+claim("A and D are causal", all(torch.equal(leaks[name] > 0, mask) for name in "AD"))
+claim(
+    "B: rows 0 to 2 depend on their query, rows 3 and 4 do not",
+    (leaks["B"].diagonal() > 0).tolist() == [True] * 3 + [False] * 2,
+)
+claim(
+    "every gradient of C is NaN, though one output row is",
+    bool(leaks["C"].isnan().all()) and int(calls["C"](x).isnan().any(dim=-1).sum()) == 1,
+)
+
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# A and D are right. B and C have the polarity wrong: a row sees its future and not its past (what glows on the
-# diagonal of B is the query). The last row has no future, and so no key at all. There `scaled_dot_product_attention`
-# gives zeros in this version of torch. `nn.MultiheadAttention` gives NaN, in one row of five, and on the way back
-# that NaN spoils every gradient, as it did in design (a).
+# A and D are right. B and C have it the wrong way round: a row sees its future and not its past. (The diagonal of B,
+# where it is yellow, is the query at work. Row 3 has one visible key. Its weight is 1 whatever the query is, so the
+# query makes no difference.) The last row has no future, and so no key at all. There
+# `scaled_dot_product_attention` gives zeros in this version of torch. `nn.MultiheadAttention` gives NaN in that one
+# row of five, and on the way back the NaN spoils every gradient, as it did in design (a).
 #
 # </details>
 #
-# Three more traps of the same kind:
-#
-# 1. **The fourth argument.** `multi_head(x, x, x, m)` does not mean `attn_mask=m`. The fourth parameter is
-#    `key_padding_mask`, of shape `(batch, key)`. If batch and length differ, torch refuses it. If they
-#    happen to be equal, nothing complains:
-
-# %%
-torch.manual_seed(8)
-square = torch.randn(4, 4, 4)  # batch 4, time 4: an unlucky coincidence
-hide_future = ~reference.causal_mask(4)
-wrong_output, wrong_weights = multi_head(square, square, square, hide_future)
-right_output, right_weights = multi_head(square, square, square, attn_mask=hide_future)
-show_masks({"by name: attn_mask=…": right_weights[0], "by position: fourth argument": wrong_weights[0]})
-print("largest difference of the outputs:", round((wrong_output - right_output).abs().max().item(), 2))
-
-# %% [markdown]
-# On the right all queries of sentence 0 look at key 0 alone: row 0 of the causal mask was taken for its *padding*.
-# Pass masks by name.
-#
-# 2. **The axis of the heads.** With heads, scores are `(batch, head, query, key)`. A mask `(batch, query, key)` does
-#    not line up with that: it needs an axis for the heads, `mask[:, None]`. Without it you get an error, unless
-#    `batch` happens to equal the number of heads. Then it *silently* means something else: head $h$ of every sentence
-#    gets the mask of sentence $h$.
-
-# %%
-torch.manual_seed(10)
-mask = reference.decoder_mask(torch.tensor([6, 4, 2]), 6)  # (batch 3, query 6, key 6)
-q, k, v = (torch.randn(3, 2, 6, 4) for _ in range(3))  # (batch 3, head 2, time 6, d_k 4)
-try:
-    reference.masked_attention(q, k, v, mask)
-except ValueError as error:
-    print("2 heads:", error)
-q, k, v = (torch.randn(3, 3, 6, 4) for _ in range(3))  # 3 heads, and a batch of 3
-wrong, right = reference.masked_attention(q, k, v, mask)[0], reference.masked_attention(q, k, v, mask[:, None])[0]
-print("3 heads: no error, and outputs that differ by", round((wrong - right).abs().max().item(), 2))
-
-# %% [markdown]
-# 3. **`~` on whole numbers.** Keep masks boolean. With 0 and 1 as integers `~` flips bits, and both results count as
-#    True:
+# One more trap: keep masks boolean. With integers `~` flips bits, and both results count as True:
 
 # %%
 as_integers = torch.tensor([1, 0])
@@ -819,13 +913,13 @@ print("~ of booleans:", (~as_integers.bool()).tolist())
 # M = \begin{pmatrix} 0 & -\infty & -\infty & -\infty \\ 0 & 0 & -\infty & -\infty \\
 # 0 & 0 & 0 & -\infty \\ 0 & 0 & 0 & 0 \end{pmatrix}$$
 #
-# It says the same as filling: $s + 0 = s$, and $s + (-\infty) = -\infty$. A float mask is read this way by both
-# `scaled_dot_product_attention` and `nn.MultiheadAttention`: here the two agree.
+# This says the same as filling: $s + 0 = s$, and $s + (-\infty) = -\infty$. Both `scaled_dot_product_attention` and
+# `nn.MultiheadAttention` read a mask of floats this way. Here the two agree.
 #
 # {{exercise additive_mask}}
 #
-# Instead of $-\infty$ you may use a number that is negative *and large in size* ("a very small number" is
-# a bad name for it: $10^{-9}$ is very small). It has to work for scores up to 1000 in size.
+# Instead of $-\infty$ you may use a large negative number. (Some texts say "a very small number", which is a bad name
+# for it: $10^{-9}$ is very small.) It has to work for scores from -1000 to 1000.
 
 
 # %% exercise additive_mask
@@ -833,8 +927,8 @@ def additive_mask(mask: Tensor) -> Tensor:
     """The same mask as numbers to be added to the scores.
 
     mask: (...) boolean, True where attention is allowed.
-    Returns: (...) floating point, 0 where allowed; where hidden, -inf or so negative that scores between -1000 and
-    1000 cannot make up for it.
+    Returns: (...) floating point, 0 where allowed; where hidden, -inf or a number so negative that scores between
+    -1000 and 1000 cannot make up for it.
     """
     ### BEGIN SOLUTION
     return torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
@@ -845,8 +939,8 @@ def additive_mask(mask: Tensor) -> Tensor:
 check(additive_mask)
 
 # %% [markdown]
-# Which number, then? Here are four, for three situations: an ordinary row, a row in which everything is hidden,
-# and half precision (float16, whose largest number is 65504):
+# Which number should it be? Here are four, in three situations: an ordinary row, a row in which everything is hidden,
+# and {{term half precision}} (float16, whose largest number is 65504):
 
 # %%
 row = torch.tensor([2.0, 1.0, 3.0])
@@ -866,16 +960,20 @@ for fill in (-math.inf, -1e9, -1e4, -10.0):
     ordinary, empty = filled(row, [False, True, True], fill), filled(row, [True, True, True], fill)
     print(f"{fill:>8g}   {ordinary:29}{empty:29}{filled(row.half(), [False, True, True], fill)}")
 
+# %% claims
+claim("-1e9 is an error in float16", "overflow" in filled(row.half(), [False, True, True], -1e9))
+claim("-10 leaves a weight", filled(row, [False, True, True], -10.0).split()[1] > "0.000000")
+
 # %% [markdown]
 # - $-\infty$: exact, works in every precision, NaN in an empty row.
 # - $-10^9$: exact in float32, uniform in an empty row, **an error in float16**.
-# - $-10^4$, the number in BERT's code: works in float16 too, as long as scores stay well below it in size.
-# - $-10$: not zero.
+# - $-10^4$, the number in BERT's code: works in float16 too, as long as the scores are much smaller than that.
+# - $-10$: the hidden weights are not zero.
 #
 # ## 9 · Windows, and masks of your own
 #
-# Any rule for who sees whom is a mask. A common one for long sequences is **local attention**: look only $r$ steps to
-# both sides. The number of allowed pairs is then at most $n \cdot (2r + 1)$ instead of $n^2$.
+# Any rule for who sees whom is a mask. A common one for long sequences is **local attention**: each position looks at
+# most $r$ steps to either side. Then at most $n \cdot (2r + 1)$ pairs are allowed instead of $n^2$.
 #
 # $$\mathrm{allowed}_{ij} \;=\; \big(\, |i - j| \le r \,\big)$$
 #
@@ -884,7 +982,7 @@ for fill in (-math.inf, -1e9, -1e4, -10.0):
 
 # %% exercise window_mask
 def window_mask(n: int, radius: int) -> Tensor:
-    """Local attention: a position sees those at most `radius` steps away, on both sides, and itself.
+    """Local attention: a position sees itself and the positions up to `radius` steps away, on both sides.
 
     Returns: (n, n) boolean, True where |i - j| <= radius.
     """
@@ -899,13 +997,12 @@ def window_mask(n: int, radius: int) -> Tensor:
 check(window_mask)
 
 # %% [markdown]
-# Is a position cut off from everything far away, then? Not if there are several layers. Each layer reaches $r$ steps
-# further. The leak map shows it, for radius 1:
+# Is a position then cut off from everything far away? Not if there are several layers: each one reaches $r$ steps
+# further. The leak maps show it for radius 1:
 
 # %%
 torch.manual_seed(9)
 x = torch.randn(9, 4)
-narrow = reference.window_mask(9, 1)
 
 
 def stack(x: Tensor, mask: Tensor, depth: int) -> Tensor:
@@ -917,32 +1014,48 @@ def stack(x: Tensor, mask: Tensor, depth: int) -> Tensor:
 
 reach = {}
 for depth in (1, 2, 4):
-    leaks = reference.leak_map(lambda x, depth=depth: stack(x, narrow, depth), x)
+    leaks = reference.leak_map(lambda x, depth=depth: stack(x, reference.window_mask(9, 1), depth), x)
     reach[f"layers: {depth}"] = leaks > 0
 show_masks(reach, rows="output", columns="input", numbers=False)
 
 through_three = reference.leak_map(lambda x: stack(x, reference.causal_mask(9), 3), x)
-print("causal, three layers: leaks from the future:", int((through_three > 0).triu(1).sum()))
 both = reference.window_mask(9, 2) & reference.causal_mask(9)
-print("masks combine with &: window of 2 and causal, row 6 =", both[6].int().tolist())
-print("pairs at n = 1000: all", 1000**2, "· window of 2:", reference.window_mask(1000, 2).sum().item())
+print("causal mask, three layers: leaks from the future:", int((through_three > 0).triu(1).sum()))
+print("masks combine with &: row 6 of (window of 2 and causal) is", both[6].int().tolist())
+print("allowed pairs at n = 1000: all", 1000**2, "· window of 2:", reference.window_mask(1000, 2).sum().item())
+
+# %% claims
+claim(
+    "each layer reaches one step further",
+    all(torch.equal(seen, reference.window_mask(9, int(name[-1]))) for name, seen in reach.items()),
+)
+claim("causal stays causal through layers", not (through_three > 0).triu(1).any())
 
 # %% [markdown]
-# With the causal mask nothing comes back from the future through any number of layers, because every single step
-# only leads to the left.
+# With the causal mask nothing comes from the future, however many layers there are, because no layer ever looks to the
+# right.
 #
-# > **A word with two meanings.** BERT's "masked language model" hides *tokens*: some inputs are replaced by a token
-# > `[MASK]` and have to be guessed. Nothing is hidden from attention there; every position sees both sides. It is a
-# > training task, not an attention mask.
-#
+# Now paint a mask of your own. Beside it you see what reaches what through one or more layers, and the weights of one
+# layer. Start from the causal mask and open a single pair above its diagonal: how far does that leak spread through two
+# layers? And what happens to the weights of a row when you empty it? (The residual path belongs to notebook 5: leave it
+# off.)
+
+# %% figure Paint a mask of your own
+paint_a_mask()
+
+# %% [markdown]
 # ## What you can do now
 #
 # - build the padding, causal, decoder, cross and window masks, and combine them with `&`;
 # - apply a mask before the softmax, with zeros and finite gradients where a row is empty;
 # - say why keys are hidden and queries are not, and what `ignore_index` adds to that;
-# - convert between the two polarities and the additive form, and choose the fill value;
+# - say which mask BERT has and which GPT has, and why;
+# - convert between the two conventions and the additive form, and choose the fill value;
 # - find a leak: with a leak map, or by training on random tokens.
 #
-# **To read on.** Vaswani et al. (2017), *Attention Is All You Need*, section 3.2.3, on the masks of the decoder.
-# Devlin et al. (2018), *BERT*, for the other meaning of the word. Child et al. (2019), *Generating Long Sequences with
-# Sparse Transformers*, and Beltagy et al. (2020), *Longformer*, for windows and other patterns.
+# **Further reading.** Vaswani et al. (2017), *Attention Is All You Need*, section 3.2.3, on the masks of the decoder.
+# Rush (2018), *The Annotated Transformer*, has them in code. Devlin et al. (2018), *BERT*, and Radford et al. (2018),
+# *Improving Language Understanding by Generative Pre-Training* (GPT): the two families. Raffel et al. (2020),
+# *Exploring the Limits of Transfer Learning* (T5), compares their masks and the prefix. Child et al. (2019),
+# *Generating Long Sequences with Sparse Transformers*, and Beltagy et al. (2020), *Longformer*, for windows and other
+# patterns.
