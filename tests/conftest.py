@@ -20,6 +20,15 @@ ROOT = Path(__file__).resolve().parents[1]
 WANTED = {"bubblewrap is not installed": "bubblewrap", "no Chromium": "chromium", "no PostgreSQL": "postgresql"}
 
 
+MOST_WORKERS = 9  # each has PyTorch in memory, and now and then a kernel or a browser beside it
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_auto_num_workers() -> int:
+    """For `-n auto`. One more than there are cores: a test often waits for a browser, a kernel or a limit of time."""
+    return min((os.cpu_count() or 1) + 1, MOST_WORKERS)
+
+
 def skipped_for_want_of(reasons: list[str]) -> str:
     """One line about the tests that were skipped for a program that is not there; empty if there are none."""
     missing = Counter(package for reason in reasons for words, package in WANTED.items() if words in reason)

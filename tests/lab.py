@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from playwright.sync_api import Page, Route, expect, sync_playwright
+from playwright.sync_api import Locator, Page, Route, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 TOKEN = "testing"
@@ -111,3 +111,16 @@ def open_notebook(page: Page, address: str, name: str) -> None:
     page.goto(f"{address}/lab/workspaces/{workspace}/tree/{quote(name)}?reset&token={TOKEN}")
     page.wait_for_selector(".jp-Notebook .jp-Cell")
     page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']")
+
+
+def run(page: Page, cell: Locator) -> None:
+    """Run a cell and wait until it has run. A click while JupyterLab is still settling may be lost: try again."""
+    prompt = cell.locator(".jp-InputPrompt").first
+    before = prompt.inner_text()
+    for _ in range(HANGS // 20):
+        cell.locator(".cm-content").click()
+        page.keyboard.press("Control+Enter")
+        with contextlib.suppress(AssertionError):
+            expect(prompt).to_have_text(re.compile(rf"^(?!{re.escape(before)})\[\d+\]:"), timeout=20_000)
+            return
+    raise AssertionError(f"the cell did not run: {cell.inner_text()[:200]}")

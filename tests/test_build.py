@@ -87,6 +87,8 @@ TITLE = "# %% [markdown]\n# # Masks\n\n"
         (TITLE + "# %% check causal_mask\ncheck(other)\n", "one line check"),
         (TITLE + "# %% setup\n1\n\n# %% setup\n2\n", "Two cells are called"),
         ("# %%\n1\n", "first cell has to be the title"),
+        (TITLE + '# %%\ntriangle = yours("causal_mask", causal_mask)\n', "behind the check of causal_mask"),
+        (TITLE + "# %% [markdown]\n# {{question why_causal}}\n", "no cell `answer why_causal`"),
     ],
 )
 def test_mistakes_in_a_source_are_named(tmp_path, monkeypatch, source, words):
@@ -94,6 +96,25 @@ def test_mistakes_in_a_source_are_named(tmp_path, monkeypatch, source, words):
     monkeypatch.setattr(build, "SOLUTIONS", tmp_path)
     with pytest.raises(build.SourceError, match=words):
         build.solution_notebook("02_masks")
+
+
+def built(tmp_path, monkeypatch, source):
+    (tmp_path / "02_masks.py").write_text(TITLE + source)
+    monkeypatch.setattr(build, "SOLUTIONS", tmp_path)
+    return build.solution_notebook("02_masks").cells[2:-1]
+
+
+def test_a_figure_is_folded_behind_its_title(tmp_path, monkeypatch):
+    (cell,) = built(tmp_path, monkeypatch, "# %% figure Who sees whom?\nplt.show()\n")
+    assert cell.source == "# Figure: Who sees whom?\n# @title Figure: Who sees whom?\nplt.show()"
+    assert cell.metadata == {"cellView": "form", "jupyter": {"source_hidden": True}}
+
+
+def test_a_question_says_its_points(tmp_path, monkeypatch):
+    source = "# %% [markdown]\n# {{question why}}. Why?\n\n# %% answer why 3 [markdown]\n# Because.\n"
+    question, answer = built(tmp_path, monkeypatch, source)
+    assert question.source == "**In your own words** · 3 points, marked by hand. Why?"
+    assert answer.metadata.nbgrader.points == 3
 
 
 def test_check_option_tells_what_is_out_of_date(tmp_path, monkeypatch, capsys):
@@ -108,3 +129,7 @@ def test_check_option_tells_what_is_out_of_date(tmp_path, monkeypatch, capsys):
     assert build.main([]) == 0
     assert (tmp_path / "a.ipynb").read_text() == "new"
     assert build.main(["--check"]) == 0
+
+
+def test_no_notebook_takes_a_newcomer_more_than_two_and_a_half_hours():
+    assert {stem: build.minutes_of(stem) for stem in build.stems() if build.minutes_of(stem) > 150} == {}

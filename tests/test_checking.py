@@ -7,12 +7,14 @@ import warnings
 
 import pytest
 import torch
+from torch import nn
 
-from course_lib.checking.bench import Opaque, plain
+from course_lib.checking.bench import Bench, Opaque, StudentError, plain
 from course_lib.checking.difference import Difference, describe_shape_mismatch
 from course_lib.checking.exercise import Property
 from course_lib.checking.expect import Failure, as_shape, expect_equal, expect_mask
 from course_lib.checking.grading import grade
+from course_lib.checking.memory import Memory, Moment
 from course_lib.checking.merge import merged
 from course_lib.checking.ours import known_answers
 from course_lib.checking.properties import Examination
@@ -201,6 +203,13 @@ def test_simple_relations_are_told(got, words):
     assert words in Difference(got, WANT).in_words()
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_one_line_in_a_neighbours_place_is_not_said_to_be_the_whole_moved(axis):
+    got = WANT.clone()
+    got.select(axis, 2).copy_(WANT.select(axis, 1))
+    assert "moved" not in Difference(got, WANT).in_words()
+
+
 def test_inverted_mask_is_told():
     want = torch.tensor([[True, False], [True, True]])
     assert "inverted" in Difference(~want, want).in_words()
@@ -345,3 +354,84 @@ class Keeps(torch.nn.Module):
 @pytest.mark.parametrize(("how", "moves"), [("buffer", True), ("plain", False), ("moved", True)])
 def test_a_tensor_that_would_stay_behind_is_noticed(how, moves):
     assert Subject(Keeps).build(how).moves_to_another_device(torch.zeros(2, 4, 3)) is moves
+
+
+# --- what was answered already ------------------------------------------------------------------------------------
+
+
+BUILT: list[str] = []
+
+
+def note_building():
+    BUILT.append("once more")
+
+
+class Counting(nn.Module):
+    """Gives the same answer to every call, or another; BUILT counts how often it is built.
+
+    A counter in the class itself would be something that the class keeps, and then nothing is recalled."""
+
+    def __init__(self, is_steady):
+        super().__init__()
+        note_building()
+        self.weight = nn.Parameter(torch.zeros(2))
+        self.is_steady, self.calls = is_steady, 0
+
+    def forward(self, x):
+        self.calls += 0 if self.is_steady else 1
+        return x + self.weight + self.calls
+
+
+ONES, STEADY_STATE = torch.ones(2), {"weight": torch.tensor([3.0, 4.0])}
+
+
+def answers_of(bench, is_steady, questions):
+    """What a filled module says: c is for call, g for gradient."""
+    x, built = ONES, Subject(bench).build(is_steady)
+    built.load(STEADY_STATE)
+    return [built(x) if question == "c" else built.gradient(x, wrt=0) for question in questions]
+
+
+@pytest.mark.parametrize("is_steady", [True, False])
+def test_what_is_recalled_is_what_would_be_answered(is_steady):
+    start = Moment()
+    for questions in ("c", "gc", "cgc", "ccc"):
+        fresh = answers_of(Bench(Counting), is_steady, questions)
+        recalled = answers_of(Memory(Bench(Counting), start, recalls=True), is_steady, questions)
+        assert all(map(torch.equal, fresh, recalled)), questions
+
+
+def test_what_is_known_is_not_asked_again():
+    start, calls = Moment(), []
+
+    def double(x):
+        calls.append(x)
+        return 2 * x
+
+    x = torch.ones(2)
+    for recalls, asked in ((False, 1), (False, 2), (True, 2)):
+        assert torch.equal(Subject(Memory(Bench(double), start, recalls))(x), 2 * x) and len(calls) == asked
+    x += 1  # the same tensor, and another question
+    assert torch.equal(Subject(Memory(Bench(double), start, recalls=True))(x), 2 * x) and len(calls) == 3
+
+
+def test_a_steady_module_is_built_once_more_at_most():
+    start = Moment()
+    BUILT.clear()
+    for questions in ("gc", "cg", "gg", "cc"):
+        answers_of(Memory(Bench(Counting), start, recalls=True), True, questions)
+    assert 1 <= len(BUILT) <= 2
+
+
+def test_what_cannot_be_recalled_is_raised_again():
+    start, calls = Moment(), []
+
+    def raises(x):
+        calls.append(x)
+        raise ValueError("no")
+
+    x = torch.ones(2)
+    for _ in range(2):
+        with pytest.raises(StudentError, match="no"):
+            Subject(Memory(Bench(raises), start, recalls=True))(x)
+    assert len(calls) == 1

@@ -187,6 +187,23 @@ def test_cached_logits_are_the_uncached_ones(norm_first):
 
 
 @torch.no_grad()
+def test_a_cached_attention_of_ones_own_drives_a_transformer():
+    model = make_model(True)
+    ids = torch.randint(3, VOCAB, (3, 8))
+    calls = []
+
+    class Own(CachedAttention):
+        def forward(self, x, cache=None):
+            calls.append(x.shape[1])
+            return super().forward(x, cache)
+
+    own, without = cached(model, SRC, Own), uncached(model, SRC)
+    for length in (2, 3, 6, 8):
+        torch.testing.assert_close(own(ids[:, :length]), without(ids[:, :length]))
+    assert sorted(set(calls)) == [1, 2, 3]
+
+
+@torch.no_grad()
 def test_a_batch_gives_what_each_sentence_gives_alone():
     model = make_model(True)
     together = generate(model, SRC, BOS, EOS, 8)
@@ -732,3 +749,24 @@ class CacheOfDetachedInputs(CachedAttention):
 def test_a_cache_is_asked_in_training_mode_and_for_gradients():
     assert not report("CachedAttention", CacheWithDropout).passed
     assert named("CachedAttention", CacheOfDetachedInputs) == "cuts_the_input_off"
+
+
+class DetachesItsCache(CachedAttention):
+    def forward(self, x, cache=None):
+        output, (keys, values) = super().forward(x, cache)
+        return output, (keys.detach(), values.detach())
+
+
+class DetachesTheOldCache(CachedAttention):
+    def forward(self, x, cache=None):
+        return super().forward(x, cache and tuple(part.detach() for part in cache))
+
+
+@pytest.mark.parametrize("wrong", [DetachesItsCache, DetachesTheOldCache])
+def test_gradients_flow_through_the_cache(wrong):
+    (said,) = (result.message for result in report("CachedAttention", wrong).checks if result.passed is False)
+    assert "No gradient flows through the cache" in said
+
+
+def test_a_wrong_influence_is_named_in_single_precision_too():
+    assert named("rnn_influence", lambda n, a, b: torch.tensor([a ** (n - t) for t in range(1, n + 1)])) == "forgets_b"

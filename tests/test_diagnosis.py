@@ -12,7 +12,7 @@ from benchmarks.mutation import judged
 from course_lib.checking.errors import in_plain_words
 from course_lib.checking.grading import grade
 from course_lib.checking.index import make_entry, out_of_date, shipped
-from course_lib.checking.mutation import distinct_variants, findings, text_of
+from course_lib.checking.mutation import findings, text_of
 from course_lib.checking.signature import matching, number_of
 from course_lib.checking.subject import Subject
 from course_lib.checking.variants import variants_of
@@ -44,18 +44,15 @@ def test_a_variant_never_shows_the_line_to_write():
             assert not any(line in variant.sentence for line in lines if len(line) > 12), variant.sentence
 
 
-def test_most_variants_can_be_made():
-    for exercise in EXERCISES.values():
-        assert len(list(distinct_variants(exercise.reference))) >= 8, exercise.name
-
-
 # --- proof by mutation ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", EXERCISES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in EXERCISES])
 def test_variants_are_rejected_and_named_only_at_their_own_place(name):
-    *_, holes, false_names = judged(name, findings(EXERCISES[name], MOST_VARIANTS))
+    found = findings(EXERCISES[name], MOST_VARIANTS)
+    *_, holes, false_names = judged(name, found)
     assert (holes, false_names) == ([], [])
+    assert found.variants >= 8
 
 
 # --- a name explains a wrong value ----------------------------------------------------------------------------------
@@ -120,6 +117,7 @@ def test_answers_that_count_as_the_same_have_one_number():
     [
         (lambda: torch.ones(2, 3) @ torch.ones(4, 5), "here these are 3 and 4"),
         (lambda: torch.ones(2, 2, 3) @ torch.ones(2, 4, 5), "here these are 3 and 4"),
+        (lambda: torch.ones(2, 3) @ torch.ones(4), "here these are 3 and 4"),
         (lambda: torch.ones(2, 3) + torch.ones(2, 4), "along axis 1 one has length 3 and the other 4"),
         (lambda: torch.ones(6).view(4, 2), "A tensor with 6 numbers cannot take the shape [4, 2]"),
         (lambda: torch.ones(2, 3).T.view(6), "`reshape` can"),

@@ -211,6 +211,59 @@ def test_two_mistakes_are_both_named(name, answer, both):
     assert set(str(named(name, answer)).split(" + ")) == both
 
 
+def sentence(name, answer):
+    return grade(all_exercises()[name], Subject(answer)).diagnosis.sentence
+
+
+def test_whoever_returns_x_is_not_said_to_weight_it():
+    assert "weight x_i" not in sentence("self_attention", lambda x: x.clone())
+
+
+def test_columns_normalised_by_a_sum_without_its_axis():
+    def answer(x):
+        exponentials = (x @ x.T - (x @ x.T).max()).exp()
+        return exponentials / exponentials.sum(-1) @ x
+
+    assert "a sum has lost its axis" in sentence("self_attention", answer)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("soft_lookup", lambda query, keys, values: torch.sigmoid(keys @ query) @ values / len(values)),
+        ("batched_self_attention", lambda x: x @ x.mT @ x / x.shape[1]),
+    ],
+)
+def test_weights_that_do_not_sum_to_1_are_not_said_to(name, answer):
+    words = sentence(name, answer)
+    assert "You divide the weighted sum by the number of" in words and "already" not in words
+
+
+def test_distances_with_a_plus_are_not_called_dot_products_turned_around():
+    words = sentence("soft_lookup", lambda query, keys, values: (keys - query).norm(dim=-1).softmax(0) @ values)
+    assert "You score by distance." in words and "the wrong sign" in words
+
+
+def test_a_softmax_that_is_counted_is_not_called_a_scaling_alone():
+    assert "an exponential" in sentence("attention_cost", lambda n, d: (4 * n * d * d, 2 * n * n * d + n * n))
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "mistake"),
+    [
+        ("self_attention", lambda x: (x @ x.T / x.shape[1] ** 0.5).softmax(0) @ x, "normalises_scaled_columns"),
+        (
+            "self_attention",
+            lambda x: ((x.T @ x).softmax(-1) @ x.T).T,
+            "compares_the_features_along_columns",
+        ),
+        ("attention_scores", lambda q, k: (q @ k.mT).softmax(-1), "scores_with_softmax_and_no_scale"),
+    ],
+)
+def test_two_mistakes_at_one_place_have_a_name(name, answer, mistake):
+    assert named(name, answer) == mistake
+
+
 def nearest(query, keys, values):
     return values[max(range(len(keys)), key=lambda j: float(keys[j] @ query))]
 

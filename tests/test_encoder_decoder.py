@@ -516,3 +516,27 @@ def test_wrong_answers_that_derive_from_the_reference_can_be_merged():
     assert both is not None and issubclass(both, nn.Module) and not issubclass(both, reference.EncoderLayer)
     assert report_on("EncoderLayer", both).misconception == "ForgetsTheMask + ForgetsThePath"
     assert merged(reference.EncoderLayer, wrong["ForgetsTheMask"], wrong["InvertsTheMask"]) is None
+
+
+class AsksFromTheSource(DecoderLayer):
+    def residual(self, x, sublayer, norm):
+        return x + sublayer(norm(x)) if self.norm_first else norm(x + sublayer(x))
+
+    def attend_to_source(self, h, memory, memory_mask):
+        return self.dropout(self.cross_attention(memory, h, h)[0])
+
+
+def test_an_error_in_other_words_is_no_second_mistake():
+    assert report_on("DecoderLayer", AsksFromTheSource).misconception == "LetsTheSourceAsk"
+
+
+class HasOneLayer(Encoder):
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__(d_model, num_heads, d_ff, 1, dropout, norm_first)
+
+
+def test_a_single_layer_is_not_said_to_be_shared():
+    report = report_on("Encoder", HasOneLayer)
+    assert report.misconception == "BuildsOneLayer"
+    (said,) = (result.message for result in report.checks if result.passed is False)
+    assert "those of one layer" in said and "share" not in said

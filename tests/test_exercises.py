@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from autograder.hidden import all_hidden, check_hidden
+from autograder.hidden import all_hidden, check_hidden, conceal
 from autograder.seed import PUBLIC
 from course_lib.checking import bench
 from course_lib.checking.diagnosis import deed_of, sentence_of
@@ -21,13 +21,14 @@ from course_lib.exercises import all_exercises
 EXERCISES = list(all_exercises().values())
 
 
-def pairs(kind):
-    return [
-        pytest.param(e, program, id=f"{e.name}-{program.__name__}") for e in EXERCISES for program in getattr(e, kind)
-    ]
+def of_each(exercises):
+    """All tests of one exercise run in one process: they share its hidden cases, and what its programs answer."""
+    group = pytest.mark.xdist_group
+    params = [pytest.param(exercise, id=exercise.name, marks=group(exercise.name)) for exercise in exercises]
+    return pytest.mark.parametrize("exercise", params)
 
 
-every_exercise = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
+every_exercise = of_each(EXERCISES)
 
 
 def report_on(exercise: Exercise, obj) -> Report:
@@ -58,31 +59,53 @@ def test_reference_is_right(exercise):
     assert check_hidden(exercise.name, exercise.reference, PUBLIC).passed
 
 
-@pytest.mark.parametrize(("exercise", "right"), pairs("alternatives"))
-def test_alternative_gets_full_points(exercise, right):
-    report = report_on(exercise, right)
-    assert report.passed and report.points == exercise.max_points, report
-    assert check_hidden(exercise.name, right, PUBLIC).passed
+@every_exercise
+def test_alternatives_get_full_points(exercise):
+    reports = {right.__name__: report_on(exercise, right) for right in exercise.alternatives}
+    assert [f"{name}: {report}" for name, report in reports.items() if report.points != exercise.max_points] == []
+    reports = {right.__name__: check_hidden(exercise.name, right, PUBLIC) for right in exercise.alternatives}
+    assert [f"{name}: {report}" for name, report in reports.items() if not report.passed] == []
 
 
-@pytest.mark.parametrize(("exercise", "wrong"), pairs("misconceptions"))
-def test_misconception_is_rejected_and_named(exercise, wrong):
-    report = report_on(exercise, wrong)
-    assert report.outcome in ("wrong", "raised")
-    assert report.points < exercise.max_points
+@every_exercise
+def test_misconceptions_are_rejected_and_named(exercise):
+    reports = {wrong: report_on(exercise, wrong) for wrong in exercise.misconceptions}
+    assert [f"{wrong.__name__}: {report}" for wrong, report in reports.items() if not is_rejected(report)] == []
+    assert [f"{wrong.__name__}: {report}" for wrong, report in reports.items() if not is_named(wrong, report)] == []
+
+
+def is_rejected(report: Report) -> bool:
+    return report.outcome in ("wrong", "raised") and report.points < report.max_points
+
+
+def is_named(wrong, report: Report) -> bool:
     text = " ".join(str(report).split())
     if report.outcome == "raised" and report.misconception is None:
         # An error alone is no proof: the misconception is a common cause, unless it is one of several.
-        assert deed_of(wrong) in text or not report.advice, report
-    else:
-        assert report.misconception == wrong.__name__, report
-        assert sentence_of(wrong) in text
+        return deed_of(wrong) in text or not report.advice
+    return report.misconception == wrong.__name__ and sentence_of(wrong) in text
 
 
-@pytest.mark.parametrize(("exercise", "wrong"), pairs("misconceptions"))
-def test_misconception_fails_the_hidden_cases_too(exercise, wrong):
+@every_exercise
+def test_misconceptions_fail_the_hidden_cases_too(exercise):
+    """Which mistake it is need not be looked for again: that is done with the visible cases."""
+    hidden = all_hidden()[exercise.name]
+    cases = hidden.cases(PUBLIC)
+    reports = [
+        (wrong, conceal(hidden, grade(exercise, Subject(wrong), cases, is_diagnosed=False)))
+        for wrong in exercise.misconceptions
+    ]
+    assert [wrong.__name__ for wrong, report in reports if report.points != 0] == []
+    assert {report.max_points for _, report in reports} == {hidden.points}
+    assert not any("On the input" in str(report) for _, report in reports)
+
+
+@every_exercise
+def test_the_report_on_the_hidden_cases_names_the_mistake_and_shows_no_case(exercise):
+    wrong = exercise.misconceptions[0]
     report = check_hidden(exercise.name, wrong, PUBLIC)
-    assert report.points == 0 and report.max_points == all_hidden()[exercise.name].points
+    assert report.points == 0
+    assert report.misconception == report_on(exercise, wrong).misconception
     assert "On the input" not in str(report)
 
 
@@ -109,16 +132,24 @@ def map_tensors(function, result):
     return result
 
 
+def first_call(exercise: Exercise) -> tuple[tuple, object]:
+    """The arguments of the first call that a check makes, and what the reference answers."""
+    seen = []
+    answer = spoiled(exercise, lambda result, args: seen.append((args, result)) or result)
+    grade(exercise, Subject(answer), exercise.cases[:1])
+    return seen[0]
+
+
+FIRST_CALLS = {exercise.name: first_call(exercise) for exercise in EXERCISES}
+
+
 def returns_tensors(exercise: Exercise) -> bool:
     """Whether the answer is a tensor or a tuple of tensors, rather than a number or a list."""
-    seen = []
-    report_on(exercise, spoiled(exercise, lambda result, args: seen.append(result) or result))
-    first = seen[0][0] if isinstance(seen[0], tuple) else seen[0]
-    return isinstance(first, Tensor)
+    _, result = FIRST_CALLS[exercise.name]
+    return isinstance(result[0] if isinstance(result, tuple) else result, Tensor)
 
 
-TENSOR_EXERCISES = [exercise for exercise in EXERCISES if returns_tensors(exercise)]
-every_tensor_exercise = pytest.mark.parametrize("exercise", TENSOR_EXERCISES, ids=lambda e: e.name)
+every_tensor_exercise = of_each(exercise for exercise in EXERCISES if returns_tensors(exercise))
 
 
 @every_exercise
@@ -211,12 +242,11 @@ def test_nan(exercise):
 
 
 def takes_float_tensors(exercise: Exercise) -> bool:
-    seen = []
-    report_on(exercise, spoiled(exercise, lambda result, args: seen.append(args) or result))
-    return any(isinstance(a, Tensor) and a.is_floating_point() for a in seen[0])
+    args, _ = FIRST_CALLS[exercise.name]
+    return any(isinstance(a, Tensor) and a.is_floating_point() for a in args)
 
 
-@pytest.mark.parametrize("exercise", [e for e in EXERCISES if takes_float_tensors(e)], ids=lambda e: e.name)
+@of_each(exercise for exercise in EXERCISES if takes_float_tensors(exercise))
 def test_input_changed_in_place(exercise):
     def spoil(result, args):
         result = map_tensors(Tensor.clone, result)  # it may be a view of the input

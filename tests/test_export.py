@@ -75,7 +75,7 @@ def test_line_for_each_misconception(course, tmp_path):
     lines = exported(course, tmp_path)["misconceptions.csv"]
     first = lines[0]
     assert (first["exercise"], first["misconception"]) == ("causal_mask", "hides_the_diagonal")
-    assert first["sentence"].startswith("You leave the diagonal out.")
+    assert first["sentence"].startswith("You leave out the diagonal.")
     assert int(first["students"]) == len(first["student_ids"].split("; ")) > 5
     counts = [int(line["students"]) for line in lines]
     assert counts == sorted(counts, reverse=True)

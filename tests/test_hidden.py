@@ -28,6 +28,8 @@ from course_lib.checking.exercise import Property
 from course_lib.checking.expect import expect
 from course_lib.exercises import all_exercises
 
+pytestmark = pytest.mark.xdist_group("hidden")  # one process grades the class
+
 # --- drawing ---------------------------------------------------------------------------------------------------------
 
 

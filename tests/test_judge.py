@@ -131,6 +131,19 @@ def test_a_reference_of_an_earlier_exercise_may_be_used():
     assert others_are_right(result)
 
 
+def test_a_demonstration_on_the_students_own_code_costs_nothing_where_that_is_wrong():
+    """In the walls `yours` gives the course's own, once the exercise has been graded."""
+    code = "def decoder_mask(lengths, n):\n    return reference.padding_mask(lengths, n)[:, None, :] & triangle(n)"
+    wrong = "def causal_mask(n):\n    return None"
+    notebook = submission(STEM, solutions(STEM) | {"decoder_mask": code, "causal_mask": wrong})
+    place = next(i for i, c in enumerate(notebook.cells) if c.source.startswith("def decoder_mask"))
+    demonstration = 'from course_lib import yours\n\ntriangle = yours("causal_mask", causal_mask)'
+    notebook.cells.insert(place, nbformat.v4.new_code_cell(demonstration))
+    result = judged(STEM, notebook)
+    assert score(by_name(result)["causal_mask"]) == 0
+    assert others_are_right(result)
+
+
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 
 
@@ -239,6 +252,7 @@ WAYS_TO_THE_REFERENCE = [
     "import course_lib.masks\ndef causal_mask(n):\n    return course_lib.masks.causal_mask(n)",
     "def causal_mask(n):\n    return reference.decoder_mask(torch.tensor([n]), n)[0]",
     "from course_lib.transformer import Transformer\ndef causal_mask(n):\n    return Transformer(n)",
+    'from course_lib import yours\ncausal_mask = yours("causal_mask", None)',
 ]
 
 

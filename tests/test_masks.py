@@ -131,9 +131,9 @@ def test_lengths_out_of_range(lengths):
 
 
 def test_lengths_of_a_strange_kind():
-    with pytest.raises(ValueError, match="whole numbers"):
+    with pytest.raises(ValueError, match="integers"):
         masks.padding_mask(torch.tensor([1.0]), 3)
-    with pytest.raises(ValueError, match="whole numbers"):
+    with pytest.raises(ValueError, match="integers"):
         masks.decoder_mask(torch.tensor([[1]]), 3)
 
 
@@ -194,6 +194,80 @@ def test_padding_that_counts_from_one_and_marks_the_padding():
         return torch.stack([torch.arange(1, max_len + 1) >= length for length in lengths])
 
     assert mistake("padding_mask", answer) == "marks_the_padding + hides_the_last_token"
+
+
+def sentence(name, answer):
+    return check(name, answer).diagnosis.sentence
+
+
+def test_softmax_with_a_number_not_negative_enough_is_not_said_to_take_the_wrong_maximum():
+    words = sentence("masked_softmax", lambda scores, mask: scores.masked_fill(~mask, -50.0).softmax(-1) * mask)
+    assert "not negative enough" in words and "maximum" not in words and "-50" not in words
+
+
+@pytest.mark.parametrize(("dim", "axis"), [(-2, "the queries"), (0, "the first axis")])
+def test_softmax_along_the_wrong_axis_with_hidden_weights_set_to_0_has_one_mistake(dim, axis):
+    def answer(scores, mask):
+        return scores.masked_fill(~mask, -1e9).softmax(dim) * mask
+
+    words = sentence("masked_softmax", answer)
+    assert f"Your softmax runs over {axis}." in words and "And:" not in words
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [
+        lambda scores, mask: scores.masked_fill(mask, -math.inf),
+        lambda scores, mask: scores.masked_fill(mask, -1e9),
+        lambda scores, mask: scores + mask * -1e9,
+    ],
+)
+def test_softmax_with_the_mask_inverted_and_nothing_done_for_empty_rows(hide):
+    assert "so the allowed keys are hidden" in sentence("masked_softmax", lambda s, mask: hide(s, mask).softmax(-1))
+
+
+def test_weights_of_another_softmax_returned():
+    def answer(q, k, v, mask):
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        return masks.masked_softmax(scores, mask) @ v, scores.softmax(-1)
+
+    assert mistake("masked_attention", answer) == "returns_the_weights_of_another_softmax"
+
+
+@pytest.mark.parametrize(
+    ("answer", "untrue"),
+    [
+        (lambda mask: mask * -100.0, ("-inf", "-100 on the hidden")),
+        (lambda mask: mask.float() * -math.inf, ("hidden ones at 0", "On the allowed places that is 0")),
+        (lambda mask: torch.where(mask, math.inf, 0.0), ("lower", "+inf on the hidden")),
+        (lambda mask: torch.where(mask, -math.inf, 1.0), ("hidden ones at 0", "1 on the allowed")),
+    ],
+)
+def test_an_inverted_additive_mask_is_told_nothing_that_holds_of_the_other_mistake_alone(answer, untrue):
+    words = sentence("additive_mask", answer)
+    assert "You take the allowed places for the hidden ones" in words and not any(text in words for text in untrue)
+
+
+def test_padding_on_the_left_and_one_too_many_is_not_said_to_count_from_one():
+    words = sentence("padding_mask", lambda lengths, n: torch.arange(n) >= n - lengths[:, None] - 1)
+    assert "padding in front" in words and "from 1" not in words
+
+
+def test_a_window_short_in_the_past_alone_is_not_said_to_leave_out_both_ends():
+    words = sentence("window_mask", lambda n, radius: torch.arange(n)[:, None] - torch.arange(n) < radius)
+    assert "one step short" in words and "You leave out the keys exactly" not in words
+
+
+def test_cross_marks_the_padding_but_one():
+    def answer(key_lengths, query_len, key_len):
+        return (torch.arange(key_len) > key_lengths[:, None]).unsqueeze(1)
+
+    assert mistake("cross_mask", answer) == "true_on_the_source_padding_but_one"
+
+
+def test_decoder_that_sees_the_padding_and_only_the_future_is_not_said_to_hide_the_future():
+    words = sentence("decoder_mask", lambda lengths, n: torch.ones(len(lengths), n, n).triu())
+    assert "does not depend on the lengths" in words and "hide the future" not in words
 
 
 # --- the same mistakes in other clothes -----------------------------------------------------------------

@@ -360,6 +360,27 @@ def test_two_ways_to_one_count_get_a_sentence_that_is_true_of_both(count):
     assert "for all heads together: that is one head" not in str(report)
 
 
+def test_a_count_of_one_head_without_w_o_is_not_said_to_count_three_whole_maps():
+    report = check("multi_head_parameters", lambda k, h, bias: 3 * k * (k // h) + 3 * k * bias)
+    assert report.misconception == "leaves_out_w_o + counts_one_head"
+    assert "three maps of" not in report.diagnosis.sentence
+
+
+def test_a_count_without_w_o_and_always_with_biases():
+    report = check("multi_head_parameters", lambda k, h, bias: 3 * k * k + 3 * k)
+    assert report.misconception == "leaves_out_w_o_and_always_counts_biases"
+
+
+def test_dropout_that_stays_on_behind_the_returned_weights():
+    class Answer(mha.MultiHeadAttention):
+        def forward(self, query, key, value, mask=None):
+            q, k, v = self.project(query, key, value)
+            weights = self.share_out(q @ k.mT / q.shape[-1] ** 0.5, mask)
+            return self.w_o(mha.merge_heads(F.dropout(weights, self.dropout.p) @ v)), weights
+
+    assert check("MultiHeadAttention", Answer).misconception == "DropsBehindTheWeightsInEvaluation"
+
+
 def test_a_count_for_other_arguments_says_for_which():
     message = check("multi_head_parameters", lambda k, h, bias: 7).checks[1].message
     assert "bias = True: but with num_heads = 1 and bias = False, the result should be 144, and it is 7" in message

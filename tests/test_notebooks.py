@@ -6,21 +6,23 @@ has executed is opened in a browser: all pictures and formulas show, and no requ
 
 from __future__ import annotations
 
-import contextlib
 import re
 import shutil
 from pathlib import Path
 
 import nbformat
 import pytest
-from course import Course
-from lab import HANGS, browser_page, find_chromium, jupyterlab, open_notebook
+from course import Course, without_demonstrations
+from lab import browser_page, find_chromium, jupyterlab, open_notebook, run
 from playwright.sync_api import expect
 from release import released_notebook, released_text
 
 from autograder import build
 from autograder.hidden import all_hidden
 from course_lib.exercises import all_exercises
+
+# nbgrader fills in a submission before it adds it
+pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 
 CHROMIUM = find_chromium()
 in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
@@ -59,6 +61,11 @@ def outputs(notebook):
     return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
 
 
+def solved(course, stem):
+    """The notebook with all solutions and with the claims about its text, executed by nbgrader."""
+    return course.grade("solution", stem, course.solutions(stem), claims=True)
+
+
 # --- plain nbgrader ------------------------------------------------------------------------------------------------
 
 
@@ -70,8 +77,8 @@ def test_nbgrader_generates_what_is_committed(course, stem):
 
 
 @every_notebook
-def test_solution_gets_every_point_and_runs_quietly(course, stem):
-    notebook = course.grade("solution", stem, course.solutions(stem))
+def test_solution_gets_every_point_and_runs_quietly_and_every_claim_of_the_text_holds(course, stem):
+    notebook = solved(course, stem)
     assert course.scores("solution", stem) == course.full_scores(stem)
     problems = [o for o in outputs(notebook) if o.get("name") == "stderr" or o.output_type == "error"]
     assert problems == []
@@ -79,10 +86,20 @@ def test_solution_gets_every_point_and_runs_quietly(course, stem):
 
 @every_notebook
 def test_untouched_release_gets_nothing_and_its_demonstrations_run(course, stem):
-    notebook = course.grade("untouched", stem, {})
+    """Those demonstrations that do not depend on the answers have run in the solved notebook."""
+    notebook = course.grade("untouched", stem, {}, is_whole=False)
     assert set(course.scores("untouched", stem).values()) == {0.0}
     problems = [o for o in outputs(notebook) if o.get("name") == "stderr" or o.output_type == "error"]
     assert problems == []
+
+
+def test_a_demonstration_is_left_out_only_if_no_answer_changes_it():
+    answer = nbformat.v4.new_code_cell("def answer(x):\n    return x", metadata={"nbgrader": {"solution": True}})
+    others = ["size = 3", "x = 4", 'mine = yours("answer", answer)', "y = mine(size)", "print(y)", "y = 1", "print(y)"]
+    cells = [answer, *map(nbformat.v4.new_code_cell, others)]
+    left = [cell.source for cell in without_demonstrations(cells, but_of_answers=True)]
+    assert left == [answer.source, "size = 3", *others[2:5]]
+    assert without_demonstrations(cells) == [answer]
 
 
 MISTAKES = {
@@ -140,7 +157,7 @@ def test_validate_tells_right_from_wrong(course):
 @in_a_browser
 @every_notebook
 def test_pictures_and_formulas_show(stem, course, folder, lab, page):
-    notebook = course.grade("solution", stem, course.solutions(stem))
+    notebook = solved(course, stem)
     shutil.copy(course.path("autograded", stem, "solution"), folder)
     pictures = sum("image/png" in output.get("data", {}) for output in outputs(notebook))
     with_formula = sum(
@@ -169,19 +186,6 @@ RIGHT = "def causal_mask(n):\n    return torch.ones(n, n).tril()"
 
 def cell_with(page, text):
     return page.locator(".jp-CodeCell", has_text=text).first
-
-
-def run(page, cell):
-    """Run a cell and wait until it has run. A click while JupyterLab is still settling may be lost: try again."""
-    prompt = cell.locator(".jp-InputPrompt").first
-    before = prompt.inner_text()
-    for _ in range(HANGS // 20):
-        cell.locator(".cm-content").click()
-        page.keyboard.press("Control+Enter")
-        with contextlib.suppress(AssertionError):
-            expect(prompt).to_have_text(re.compile(rf"^(?!{re.escape(before)})\[\d+\]:"), timeout=20_000)
-            return
-    raise AssertionError(f"the cell did not run: {cell.inner_text()[:200]}")
 
 
 def write(page, cell, code):
@@ -213,6 +217,24 @@ def test_a_student_is_told_the_mistake_and_then_gets_the_points(folder, lab, pag
     run(page, check)
     report.get_by_text("4 of 4 points").wait_for()
     assert "✗" not in report.inner_text()
+
+
+@pytest.mark.browser
+@in_a_browser
+@with_masks
+def test_keys_pressed_in_an_interactive_figure_are_not_taken_by_jupyterlab(folder, lab, page):
+    """Arrow keys would move JupyterLab's own selection, D D would delete the cell."""
+    notebook = released_notebook("02_masks")
+    cell = nbformat.v4.new_code_cell("from course_lib.interactive import scale_and_softmax\nscale_and_softmax()")
+    notebook.cells = [cell]
+    nbformat.write(notebook, folder / "figure.ipynb")
+    open_notebook(page, lab, "figure.ipynb")
+    run(page, page.locator(".jp-CodeCell"))
+    page.locator(".cf-panel input").focus()
+    for key in ("ArrowUp", "ArrowUp", "ArrowUp", "ArrowLeft", "d", "d"):
+        page.keyboard.press(key)
+    expect(page.locator(".cf-panel label output")).to_have_text("× 1.2")
+    expect(page.locator(".course-still")).to_be_hidden()
 
 
 @pytest.mark.browser

@@ -13,6 +13,7 @@ from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises
 from course_lib.exercises.positions.alibi_bias import slopes_by_recursion
+from course_lib.position_model import SCHEMES, PositionModel
 from course_lib.positions import (
     LearnedPositions,
     PositionalEncoding,
@@ -157,6 +158,25 @@ def test_learned_rows_that_were_not_used_get_no_gradient():
     module = LearnedPositions(5, 3)
     module(torch.ones(2, 3, 3)).sum().backward()
     assert module.table.weight.grad.sum(dim=1).tolist() == [6.0, 6.0, 6.0, 0.0, 0.0]
+
+
+# --- the model that notebook 3 compares them with ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_future_changes_nothing_whatever_the_scheme(scheme):
+    model = PositionModel(scheme, longest=9)
+    symbols = torch.tensor([[3, 1, 4, 1, 5, 2, 6, 5, 3]])
+    changed = symbols.clone()
+    changed[:, 5:] = 0
+    before, after = model(symbols), model(changed)
+    torch.testing.assert_close(before[:, :5], after[:, :5])
+    assert not torch.allclose(before[:, 5:], after[:, 5:])
+
+
+def test_a_scheme_that_does_not_exist():
+    with pytest.raises(ValueError, match="no scheme 'rope'"):
+        PositionModel("rope")
 
 
 # --- wrong answers, written in other ways ---------------------------------------------------------------
@@ -343,6 +363,51 @@ def test_alibi_with_signed_distances_the_wrong_way_round():
         return torch.tensor(slopes_by_recursion(num_heads)).view(-1, 1, 1) * (i - j)
 
     assert named("alibi_bias", answer) == "favours_far_keys"
+
+
+# --- only true sentences --------------------------------------------------------------------------------
+
+
+def sentence(name, obj):
+    return grade(all_exercises()[name], Subject(obj)).diagnosis.sentence
+
+
+def angles(n, d_model):
+    return torch.arange(n)[:, None] * 10000.0 ** (-torch.arange(0, d_model, 2) / d_model)
+
+
+def test_a_table_without_frequencies_is_not_said_to_divide_as_integers():
+    def answer(n, d_model):
+        pos = torch.arange(n).float()[:, None]
+        return torch.where(torch.arange(d_model) % 2 == 0, pos.sin(), pos.cos())
+
+    assert "All your columns have the same frequency, 1." in sentence("sinusoidal_encoding", answer)
+
+
+def test_cosines_in_the_first_half_are_not_called_sines():
+    def answer(n, d_model):
+        return torch.cat([angles(n, d_model).cos(), angles(n, d_model).sin()], -1)[:, :d_model]
+
+    words = sentence("sinusoidal_encoding", answer)
+    assert "two halves" in words and "sines in the first" not in words
+
+
+def test_an_odd_column_left_empty_without_a_loop():
+    def answer(n, d_model):
+        table, even = torch.zeros(n, d_model), 2 * (d_model // 2)
+        table[:, 0:even:2], table[:, 1::2] = (f(angles(n, d_model)[:, : d_model // 2]) for f in (torch.sin, torch.cos))
+        return table
+
+    assert "loop" not in sentence("sinusoidal_encoding", answer)
+
+
+def test_slopes_without_the_minus_are_not_said_to_have_it():
+    def answer(num_heads, n):
+        slopes = torch.tensor([2 ** (8 * h / num_heads) for h in range(1, num_heads + 1)])
+        return -slopes[:, None, None] * (torch.arange(n)[:, None] - torch.arange(n))
+
+    words = sentence("alibi_bias", answer)
+    assert "one series for every number of heads" in words and "2^(-8h/H)" not in words
 
 
 # --- two mistakes at once -------------------------------------------------------------------------------

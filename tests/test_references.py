@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 
 import pytest
 
-from autograder import references
+from autograder import build, references
 from autograder.references import modules, position, revealed_after, visible_sources, withheld
 from course_lib.exercises import all_exercises
 
@@ -57,7 +58,7 @@ def test_a_stand_in_keeps_name_and_docstring_and_raises(monkeypatch):
     monkeypatch.setitem(sys.modules, references.WITHHELD_MODULE, module)
     namespace: dict = {}
     exec(references.stand_in(modules()["course_lib.masks"].definitions["causal_mask"]), namespace)
-    assert "May position i look" in namespace["causal_mask"].__doc__
+    assert "May position i attend" in namespace["causal_mask"].__doc__
     with pytest.raises(module.ReferenceUsed, match="own reference"):
         namespace["causal_mask"](3)
 
@@ -71,3 +72,10 @@ def test_what_is_revealed_is_the_reference_itself():
     ((module, name, source),) = revealed_after("causal_mask")
     assert (module, name) == ("course_lib.masks", "causal_mask")
     assert source in modules()[module].source
+
+
+@pytest.mark.parametrize("stem", build.stems())
+def test_every_module_that_a_notebook_imports_is_sent(stem):
+    code = "\n".join(cell.source for cell in build.solution_notebook(stem).cells if cell.cell_type == "code")
+    imported = set(re.findall(r"^ *from (course_lib\.\w+) import", code, re.MULTILINE))
+    assert imported <= visible_sources("softmax").keys()

@@ -158,8 +158,8 @@ def test_misconceptions_are_ranked_and_ready_for_the_lecture(report):
     assert counts == sorted(counts, reverse=True)
     first = report.misconceptions[0]
     assert (first.exercise, first.id, first.title) == ("causal_mask", "hides_the_diagonal", "hides the diagonal")
-    assert first.sentence.startswith("You leave the diagonal out. A position may see itself.")
-    assert first.properties == ("the first position sees itself alone, the last one sees all",)
+    assert first.sentence.startswith("You leave out the diagonal. A position may see itself.")
+    assert first.properties == ("the first position sees only itself, the last one sees all",)
     assert first.hints == tuple(all_exercises()["causal_mask"].hints[:2])
     assert ("-", "    return torch.tril(everything, diagonal=-1)") in first.difference
     assert ("+", "    return torch.tril(everything, diagonal=0)") in first.difference
@@ -191,7 +191,7 @@ def test_every_kind_of_misconception_has_a_difference():
 
 def test_answers_without_a_name_are_grouped_by_what_they_fail(report):
     first = next(group for group in report.nameless if group.exercise == "causal_mask")
-    assert first.property == "the first position sees itself alone, the last one sees all"
+    assert first.property == "the first position sees only itself, the last one sees all"
     assert first.students == ("emmy", "ida", "ken")
     assert first.messages[0][1] == 3
     assert len(first.examples) == 1, "three times the same, but for a comment"
@@ -224,7 +224,7 @@ def test_page_says_all_of_it(html, report):
     for wanted in (
         "What to talk about tomorrow",
         "What to say about it in the next lecture",
-        "You leave the diagonal out. A position may see itself.",
+        "You leave out the diagonal. A position may see itself.",
         "Five cells lost their ids",
         "Stopped after 60 s in cell 12.",
         "1 day 3 hours late",

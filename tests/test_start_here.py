@@ -272,10 +272,21 @@ def pad_zeros_on_the_left(sequences, pad_id, max_len=None):
     return torch.stack([F.pad(s, (width - len(s), 0)) for s in kept]), torch.tensor([len(s) for s in kept])
 
 
+def softmax_naive_over_everything(x, dim):
+    return x.exp() / x.exp().sum()
+
+
+def pad_zeros_and_count_by_value(sequences, pad_id, max_len=None):
+    width = max_len or max(map(len, sequences))
+    batch = torch.stack([F.pad(s[:width], (0, width - len(s[:width]))) for s in sequences])
+    return batch, (batch != pad_id).sum(1)
+
+
 @pytest.mark.parametrize(
     ("exercise", "wrong", "names"),
     [
-        ("softmax", softmax_naive_over_the_last_axis, {"None"}),  # more than one pair fits
+        ("softmax", softmax_naive_over_the_last_axis, {"last_axis_and_overflows"}),
+        ("softmax", softmax_naive_over_everything, {"one_total_and_overflows"}),
         ("softmax", softmax_naive_without_keepdim, {"overflows", "sum_without_keepdim"}),
         ("squared_distances", distances_turned_over_and_rooted, {"has_a_and_b_exchanged", "takes_the_root"}),
         ("squared_distances", distances_as_mean_absolute_error, {"takes_absolute_values", "takes_the_mean"}),
@@ -283,6 +294,7 @@ def pad_zeros_on_the_left(sequences, pad_id, max_len=None):
         ("pad_batch", pad_time_first_without_limit, {"ignores_max_len", "puts_time_first"}),
         ("pad_batch", pad_and_slice_with_old_lengths, {"never_wider_than_the_longest", "lengths_before_truncation"}),
         ("pad_batch", pad_zeros_on_the_left, {"pads_on_the_left", "pads_with_zero"}),
+        ("pad_batch", pad_zeros_and_count_by_value, {"pads_with_zero_and_counts_by_value"}),
     ],
 )
 def test_two_mistakes_are_both_named(exercise, wrong, names):
@@ -296,6 +308,11 @@ def told(exercise, wrong):
 
 def test_exponentials_are_not_said_to_be_at_most_one():
     assert "largest of them is 1" not in told("softmax", lambda x, dim: x.exp())
+
+
+def test_absolute_values_that_are_not_added_up_are_not_called_squares():
+    words = told("squared_distances", lambda a, b: (a.unsqueeze(2) - b.unsqueeze(1)).abs())
+    assert "You take the absolute value of each difference" in words and "squares of the single" not in words
 
 
 def test_order_of_the_new_axes_is_not_called_a_sum_over_points():

@@ -6,14 +6,17 @@ from __future__ import annotations
 import shutil
 
 import course as plain
+import nbformat
 import pytest
-from grading import STEM, autograder, comments, grades, hand_in, solved
+from classroom import ENOUGH, impatient_with
+from grading import STEM, Here, comments, grades, hand_in, solved
 from lab import TOKEN, browser_page, find_chromium, jupyterlab
 from nbgrader.apps import NbGraderAPI
 
-from autograder import build
+from autograder import build, work
 from autograder.collect import collect
 from autograder.course import Course
+from autograder.grade import grade
 from autograder.inside import walls
 from autograder.release import quiet_nbgrader, release
 from autograder.sample import sample_class
@@ -39,22 +42,44 @@ COMPARED = {
     "through_colab",
     "helper_in_a_cell_of_its_own",
 }
-ENDLESS = "attempts -= 1"  # in the cell that never ends: it alone gets a short limit from stock nbgrader
+ENDLESS = "attempts -= 1"  # in the cell that never ends: it alone gets a short limit
+SECONDS = 5
 
 
 @pytest.fixture(scope="session")
 def graded(tmp_path_factory):
-    """(our course, graded by our command; kind -> student)."""
+    """(our course, graded by us; kind -> student)."""
     course = Course(tmp_path_factory.mktemp("stock") / "ours")
     release(course, [STEM])
     folder = course.root / "downloads"
     students = {student.kind: student.id for student in sample_class(course, STEM, folder=folder)}
     collect(course, folder, STEM)
-    chosen = [students[kind] for kind in sorted(COMPARED)]
-    done = autograder(course, "grade", STEM, "--seconds", "60", "--students", *chosen)
-    assert done.returncode == 0, done.stderr
-    assert f"{len(COMPARED)} graded" in done.stdout
-    return course, {kind: students[kind] for kind in COMPARED}
+    students = {kind: students[kind] for kind in COMPARED}
+    for student in students.values():
+        leave_out_demonstrations(course.submitted(STEM, student))
+    honest = [student for kind, student in students.items() if kind != "endless_in_a_cell"]
+    summary = grade(course, STEM, Here(), students=honest, patience=ENOUGH)
+    assert len(summary.graded) == len(honest)
+    endless = students["endless_in_a_cell"]
+    with impatient_with(endless_cell(course, endless), SECONDS):
+        (verdict,) = grade(course, STEM, Here(), students=[endless], patience=ENOUGH).graded
+    assert verdict.status == "graded"
+    work.forget_warm_process()
+    return course, students
+
+
+def leave_out_demonstrations(path):
+    """They change no score, and stock nbgrader would run them for each student."""
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells = plain.without_demonstrations(notebook.cells)
+    nbformat.write(notebook, path)
+
+
+def endless_cell(course, student):
+    """The id of the cell that never ends."""
+    cells = nbformat.read(course.submitted(STEM, student), as_version=4).cells
+    (name,) = [cell.metadata.nbgrader.grade_id for cell in cells if ENDLESS in cell.source]
+    return name
 
 
 @pytest.fixture
@@ -76,7 +101,9 @@ def test_stock_nbgrader_gives_honest_work_the_same_scores_in_every_cell(graded, 
     course, students = graded
     stock = plain.Course(tmp_path)
     with (tmp_path / "nbgrader_config.py").open("a") as config:
-        config.write(f"c.ExecutePreprocessor.timeout_func = lambda cell: 5 if {ENDLESS!r} in cell.source else 600\n")
+        config.write(
+            f"c.ExecutePreprocessor.timeout_func = lambda cell: {SECONDS} if {ENDLESS!r} in cell.source else 600\n"
+        )
     shutil.copy(course.root / "hidden_seed", tmp_path)
     for name in ("source", "release"):
         shutil.copytree(course.root / name, tmp_path / name)
@@ -123,7 +150,7 @@ def test_the_button_survives_a_hostile_submission(ours):
     course, _ = ours
     hostile = {
         "causal_mask": "import os\nos._exit(0)",
-        "padding_mask": "def padding_mask(lengths, n):\n    while True: pass",
+        "padding_mask": "import time\ndef padding_mask(lengths, n):\n    while True: time.sleep(1)",
     }
     hand_in(course, "mallory", solved(**hostile))
     result = press_the_button(course, "mallory", seconds=60.0)

@@ -1,4 +1,4 @@
-"""What a notebook calls: check, hint, solution, progress, exercises."""
+"""What a notebook calls: check, yours, hint, solution, progress, exercises."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import pytest
 import torch
 
 import course_lib
-from course_lib import check, exercises, hint, progress, solution
+from autograder import build
+from course_lib import check, exercises, hint, masks, progress, solution, yours
 from course_lib.checking import record
+from course_lib.notebooks import all_notebooks
+from course_lib.student import groups
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +32,32 @@ def causal_mask(n):
 def test_check_by_name_and_by_object():
     assert check(causal_mask).passed
     assert check("causal_mask", lambda n: torch.ones(n, n)).misconception == "allows_everything"
+
+
+def test_yours_is_your_own_code_once_it_passes(capsys, empty_folder):
+    assert yours("causal_mask", causal_mask) is causal_mask
+    assert capsys.readouterr() == ("", "")
+    assert list(empty_folder.iterdir()) == [], "no attempt is recorded"
+
+
+def stub(n):
+    raise NotImplementedError()
+
+
+def talks_and_is_wrong(n):
+    print("hello")
+    return torch.ones(n, n)
+
+
+@pytest.mark.parametrize("answer", [stub, talks_and_is_wrong, None, 3, causal_mask(3)])
+@pytest.mark.parametrize("graded", [False, True])
+def test_yours_is_the_courses_own_otherwise_and_says_so_in_one_line(answer, graded, capsys, empty_folder, monkeypatch):
+    if graded:
+        monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    assert yours("causal_mask", answer) is masks.causal_mask
+    sentence = "Your causal_mask does not pass its check yet, so the course's own is used here.\n"
+    assert capsys.readouterr() == (sentence, "")
+    assert list(empty_folder.iterdir()) == []
 
 
 def test_the_function_exercises_is_not_hidden_by_the_package():
@@ -75,8 +104,56 @@ def test_progress_keeps_the_best_result():
     check(causal_mask)
     check("causal_mask", lambda n: torch.ones(n, n))
     row = next(line for line in repr(progress()).splitlines() if " causal_mask " in line)
-    assert "✓ done" in row and "4 / 4" in row
+    assert "✓ causal_mask" in row and "4 of 4, 1 more when graded" in row
     assert record.entry("causal_mask")["attempts"] == 2
+
+
+def test_progress_unfolds_only_what_is_begun():
+    check(causal_mask)
+    text = repr(progress())
+    begun = next(line for line in text.splitlines() if line.startswith("2 · Masks"))
+    assert "━" in begun and "padding_mask" in text and "softmax" not in text.replace("masked_softmax", "")
+    page = progress()._repr_html_()
+    assert page.count("<details") == len(all_notebooks()) and page.count("<details open") == 1
+
+
+def test_points_are_the_same_number_everywhere():
+    """In a notebook's title, in the map, in the list of exercises and in the progress."""
+    _, _, *lines = build.course_map().splitlines()
+    for group, stem, line in zip(groups(), build.stems(), lines, strict=True):
+        points = f"{group.all_points:g}"
+        assert f" · {points} points (" in build.worth(stem)
+        assert stem in line and line.endswith(f"| {points} |")
+        assert f"{group.notebook.title} · {len(group.lines)} exercises · {points} points" in repr(exercises())
+        assert f"  0 of {points} points" in repr(progress())
+        cells = build.solution_notebook(stem).cells
+        graded = [c.metadata.nbgrader for c in cells if c.metadata.get("nbgrader", {}).get("grade")]
+        assert group.all_points == sum(details.points for details in graded)
+
+
+def test_a_solution_is_coloured_and_no_line_of_it_is_broken():
+    check(causal_mask)
+    page = solution("causal_mask")._repr_html_()
+    assert "white-space:pre;overflow-x:auto" in page and '<span style="color' in page
+
+
+def test_a_solution_shows_without_pygments(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pygments", None)
+    check(causal_mask)
+    assert "def causal_mask(n: int) -&gt; Tensor:" in solution("causal_mask")._repr_html_()
+
+
+def test_a_failing_check_offers_its_hints_one_inside_the_other():
+    page = check("causal_mask", lambda n: torch.ones(n, n)).as_html()
+    places = [page.index(f"Hint {number} of 4") for number in (1, 2, 3, 4)]
+    assert places == sorted(places) and page.count("</details></details></details></details>") == 1
+    assert record.entry("causal_mask")["hints"] == 0, "nobody can tell whether one was opened"
+    assert "<details" not in check(causal_mask).as_html()
+
+
+def test_no_hints_while_graded(monkeypatch):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    assert "<details" not in check("causal_mask", lambda n: torch.ones(n, n)).as_html()
 
 
 def test_a_spoiled_file_is_no_reason_to_stop(empty_folder):

@@ -13,6 +13,7 @@ from torch import nn
 from course_lib import check
 from course_lib.checking.settings import TinyTraining
 from course_lib.training import (
+    LossCurves,
     MemoryMeter,
     accumulate_gradients,
     cosine_rate,
@@ -121,6 +122,33 @@ def test_fit_trains_the_same_way_twice(capsys):
     assert losses == run()[0]
     assert not model.training
     assert capsys.readouterr().out.splitlines()[0].startswith("step    10   loss")
+
+
+def test_fit_takes_the_steps_that_it_is_given():
+    """Each step is the student's own, with the optimiser that was given, at the rate of the moment."""
+    model = small_model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1.0)
+    rates = []
+
+    def own_step(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+        rates.append(optimizer.param_groups[0]["lr"])
+        assert (bos_id, pad_id, max_norm) == (BOS, PAD, 0.5)
+        return torch.tensor(2.0)
+
+    losses = fit(model, [BATCH] * 3, lambda step: step / 10, BOS, PAD, 0.5, take_step=own_step, optimizer=optimizer)
+    assert losses == [2.0] * 3 and rates == [0.1, 0.2, 0.3]
+
+
+def test_loss_curves_watch_other_data_without_training_on_it():
+    model = small_model()
+    curves = LossCurves(model, *BATCH, BOS, PAD, every=2)
+    losses = fit(model, copy_batches(4, 5, seed=1), lambda step: 3e-3, BOS, PAD, report=curves)
+    assert curves.training == losses and [step for step, _ in curves.validation] == [2, 4]
+    unwatched = small_model()
+    assert fit(unwatched, copy_batches(4, 5, seed=1), lambda step: 3e-3, BOS, PAD) == losses
+    wanted = sequence_loss(model(BATCH[0], shift_right(BATCH[1], BOS)), BATCH[1], PAD).item()
+    curves(6, 0.0)
+    assert curves.validation[-1] == (6, pytest.approx(wanted))
 
 
 def test_sequence_loss_by_hand():
@@ -510,3 +538,21 @@ def smoothed_after_a_softmax(logits, targets, pad_id, epsilon):
 
 def test_two_softmaxes_before_smoothing_are_named():
     assert check("smoothed_loss", smoothed_after_a_softmax).misconception == "smooths_after_two_softmaxes"
+
+
+def test_padding_and_a_logarithm_of_a_softmax_are_named_together():
+    def both(logits, targets, pad_id):
+        return -logits.softmax(-1).gather(-1, targets[..., None]).log().mean()
+
+    assert check("sequence_loss", both).misconception == "counts_padding + logarithm_of_a_softmax"
+
+
+def test_two_neighbouring_lines_that_are_left_out_are_named_together():
+    def step(model, optimizer, source, targets, bos_id, pad_id, max_norm):
+        loss = sequence_loss(model(source, shift_right(targets, bos_id)), targets, pad_id)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        optimizer.step()
+        return loss.item()
+
+    assert check("train_step", step).misconception == "forgets_training_mode + keeps_old_gradients"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from release import released_notebook
 from torch import nn
 
+from autograder import build
+from autograder.needed import needed
 from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises
@@ -385,3 +388,37 @@ def test_other_parameters_get_a_sentence():
 
     report = grade(all_exercises()["Transformer"], Subject(WithABias))
     assert report.points == 0 and "output.bias" in report.checks[0].message
+
+
+def test_a_wrong_entry_of_the_state_is_called_by_its_name():
+    def transposed(state):
+        return {name: value.mT if "in_proj_weight" in name else value for name, value in torch_state(state).items()}
+
+    report = grade(all_exercises()["torch_state"], Subject(transposed))
+    (said,) = (result.message for result in report.checks if result.passed is False)
+    assert "The entry 'encoder.layers.0.self_attn.in_proj_weight' should have shape" in said
+
+
+def test_dropout_in_evaluation_is_not_taken_for_a_look_at_the_future():
+    exercise = all_exercises()["Transformer"]
+    wrong = next(m for m in exercise.misconceptions if m.__name__ == "DropsOutInEvaluationToo")
+    report = grade(exercise, Subject(wrong), is_diagnosed=False)
+    passed = {check.name: check.passed for check in report.checks}
+    assert not report.passed
+    assert passed["a target position sees itself and what came before, never what comes after"]
+
+
+@pytest.mark.parametrize("is_solved", [True, False], ids=["solved", "untouched"])
+def test_at_the_end_of_the_notebook_the_students_own_class_translates(is_solved, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stem = "07_transformer"
+    notebook = build.solution_notebook(stem) if is_solved else released_notebook(stem)
+    sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    start = next(number for number, source in enumerate(sources) if 'yours("Transformer"' in source)
+    names: dict[str, object] = {}
+    for number in sorted(needed(sources, [number >= start for number in range(len(sources))])):
+        exec(sources[number], names)
+    said = capsys.readouterr().out
+    assert "The cat is on the mat  →  le chat est sur le tapis" in said
+    assert type(names["translator"]) is (names["Transformer"] if is_solved else Transformer)
+    assert said.count("Your Transformer does not pass its check yet, so the course's own is used") == (not is_solved)

@@ -32,6 +32,7 @@ from course_lib.translation import (
     random_batches,
     translate,
     translation_quality,
+    usual_words,
 )
 
 NOUN = {noun.english[0]: noun for noun in NOUNS}
@@ -255,3 +256,11 @@ def test_the_shipped_translator_translates():
     assert exact >= 0.95 and score >= 98
     assert translation_quality(model, data.unseen[:200])[0] >= 0.92
     assert max(alignment_accuracy(model, data.test[:200])) >= 0.95
+
+
+def test_usual_words_find_a_partner_for_every_word_they_have_seen():
+    usual = usual_words(make_data().train[:2000])
+    assert {word: usual[word] for word in ("cat", "sees", "in", "not")} == {
+        "cat": "chat", "sees": "voit", "in": "dans", "not": "pas",
+    }  # fmt: skip
+    assert all(word in usual for pair in make_data().train[:2000] for word in pair.english)
