@@ -31,7 +31,7 @@ lab: $(LAB)  ## open your own copy of the notebooks, in work/, in JupyterLab
 		--LabApp.default_url=/lab/tree/work/00_start_here.ipynb $(LAB_ARGS)
 
 test: lint  ## check style and types, run every test
-	$(PY) -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	$(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 
 lint: $(TEST)  ## check style and types
 	$(PY) -m ruff check .

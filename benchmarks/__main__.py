@@ -18,7 +18,7 @@ import torch
 
 from benchmarks.tables import Row, machine, markdown
 
-ALWAYS = ["checks", "mutation", "reversal", "translator", "speed", "cache"]
+ALWAYS = ["checks", "mutation", "reversal", "translator", "pronunciation", "speed", "cache"]
 OF_THE_GRADER = ["grading", "thousand"]
 NAMES = [*ALWAYS, "hidden", *OF_THE_GRADER]
 
@@ -39,6 +39,8 @@ def settings(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         said["submissions"] = arguments.submissions
     if name == "grading":
         said["full"] = arguments.full
+    if name == "mutation":
+        said["write"] = arguments.write
     if name == "hidden" and arguments.seeds:
         said["seeds"] = arguments.seeds
     return said
@@ -60,13 +62,14 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, metavar="N", help="hidden: so many classes, each with its own seed (30)")
     parser.add_argument("--full", action="store_true", help="grading: nbgrader grades the larger class too (minutes)")
+    parser.add_argument("--write", action="store_true", help="mutation: keep the table in benchmarks/mutation.md")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(NAMES)
     if unknown:
         parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(NAMES)}")
     if arguments.list:
         for name in arguments.names or NAMES:
-            print(f"{name:12} {title(load(name))}")
+            print(f"{name:13} {title(load(name))}")
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as any other end: what was started is put away
     torch.set_num_threads(1)

@@ -3,7 +3,7 @@
 Each variant of a reference is wrong, unless it is the reference in other words: those are listed in
 `equivalent_variants.txt`. An accepted variant that is not listed there is a hole in a check. A variant that is named by
 a misconception about another statement than the changed one got a false name, unless it is listed in
-`same_mistakes.txt`. Both have to be 0.
+`same_mistakes.txt`. Both have to be 0. With `--write`, the table is kept in `mutation.md`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,16 @@ from course_lib.exercises import all_exercises
 
 EQUIVALENT = Path(__file__).with_name("equivalent_variants.txt")
 SAME_MISTAKE = Path(__file__).with_name("same_mistakes.txt")
+TABLE = Path(__file__).with_name("mutation.md")
+HEAD = """# What the checks say about small changes of the references
+
+Written by `python -m benchmarks mutation --write`. Each variant is a reference under one small change. *Equivalent*: it
+may be accepted, and is listed in `equivalent_variants.txt`. *Named*: by a misconception about the changed statement.
+*Described*: "Your result is exactly what comes out if …". *Accepted* and *named elsewhere* have to be 0.
+
+| exercise | variants | equivalent | rejected | named | described | accepted | named elsewhere |
+|---|---|---|---|---|---|---|---|
+"""
 Line = tuple[str, int, int, int, int, list[str], list[str]]
 
 
@@ -41,10 +51,22 @@ def judged(name: str, found: Findings) -> Line:
     return name, found.variants, named, found.described, len(accepted) - len(holes), holes, false_names
 
 
-def run() -> list[Row]:
+def table(lines: list[Line]) -> str:
+    """One row for each exercise, then the totals."""
+    rows = []
+    for name, variants, named, described, equivalent, holes, elsewhere in [*lines, total(lines)]:
+        rejected = variants - equivalent - len(holes)
+        numbers = (variants, equivalent, rejected, named, described, len(holes), len(elsewhere))
+        rows.append(f"| {name} | {' | '.join(map(str, numbers))} |")
+    return HEAD + "\n".join(rows) + "\n"
+
+
+def run(write: bool = False) -> list[Row]:
     rows = []
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         lines = list(pool.map(line_of, all_exercises()))
+    if write:
+        TABLE.write_text(table(lines), encoding="utf-8")
     for name, variants, named, described, equivalent, holes, elsewhere in [*lines, total(lines)]:
         rejected = variants - equivalent - len(holes)
         measured = (

@@ -26,6 +26,7 @@ def main() -> None:
     notebook.cells = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") in ids]
     nbformat.write(notebook, folder / "masks.ipynb")
     with jupyterlab(folder, home) as address, browser_page(chromium) as (page, _):
+        page.set_viewport_size({"width": 1200, "height": 1200})  # all of it in view
         open_notebook(page, address, "masks.ipynb")
         run(page, cell_with(page, "use_course_style()"))
         answer, check = cell_with(page, "def causal_mask("), cell_with(page, 'check("causal_mask", causal_mask)')
