@@ -45,6 +45,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
         terminalreporter.write_line(line, yellow=True)
 
 
+@pytest.fixture(autouse=True)
+def no_word_of_earlier_tests() -> None:
+    """A command tells at its end which files it moved to kept/: those of its own run, not of the test before."""
+    files = sys.modules.get("autograder.files")
+    if files is not None:
+        files.told_of_kept_files()
+
+
 @pytest.fixture(scope="session")
 def source_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project as git would store it: building in place would leave files in the checkout."""
