@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from textwrap import indent
 
@@ -42,6 +43,7 @@ from autograder.work import Result, Task
 
 SLOW_SECONDS = 2.5  # for an attack that uses up all that it is given
 LIMITS = Limits(memory=768 * MEGABYTE, cpu_seconds=30)
+SHORT_OF_TIME = replace(LIMITS, cpu_seconds=3)  # for an attack that uses it up again and again
 
 together = pytest.mark.xdist_group("attacks")
 
@@ -72,13 +74,13 @@ def wall(name: str) -> Wall:
     return next(each for each in probe() if each.name == name)
 
 
-def graded(text: str, walls: tuple[str, ...] | None = None) -> Result:
-    return work.do(Task(ASSIGNMENT, "student", text, json.dumps(RELEASE), "", ENOUGH, LIMITS, walls=walls))
+def graded(text: str, walls: tuple[str, ...] | None = None, limits: Limits = LIMITS) -> Result:
+    return work.do(Task(ASSIGNMENT, "student", text, json.dumps(RELEASE), "", ENOUGH, limits, walls=walls))
 
 
 def attacked(attack: Attack, port: int, walls: tuple[str, ...] | None = None) -> Result:
     with impatient_with(TARGET, SLOW_SECONDS) if attack.slow else contextlib.nullcontext():
-        return graded(submission(attack, RELEASE, port), walls)
+        return graded(submission(attack, RELEASE, port), walls, SHORT_OF_TIME if attack.spreads else LIMITS)
 
 
 def outputs(result: Result) -> list[dict]:
