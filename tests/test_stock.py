@@ -112,7 +112,7 @@ def test_stock_nbgrader_gives_honest_work_the_same_scores_in_every_cell(graded, 
         shutil.copytree(course.root / name, tmp_path / name)
     for student in students.values():
         shutil.copytree(course.root / "submitted" / student, tmp_path / "submitted" / student)
-    stock.nbgrader("generate_assignment", STEM, "--force")
+    stock.run_here("generate_assignment", STEM)
     stock.nbgrader("autograde", STEM)
     theirs = Course(tmp_path)
     found = {kind: entries(course, student) for kind, student in students.items()}
