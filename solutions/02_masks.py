@@ -609,7 +609,7 @@ def train(mask: Tensor, name: str, steps: int = 300) -> tuple[TinyModel, list[fl
     return model, curve
 
 
-causal, no_mask = reference.causal_mask(LENGTH), torch.ones(LENGTH, LENGTH, dtype=torch.bool)
+causal, no_mask = reference.causal_mask(LENGTH).to(device), torch.ones(LENGTH, LENGTH, dtype=torch.bool, device=device)
 honest, honest_curve = train(causal, "with the causal mask")
 cheat, cheat_curve = train(no_mask, "without a mask")
 

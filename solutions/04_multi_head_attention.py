@@ -1090,7 +1090,7 @@ claim(
 from course_lib.interactive import attention_explorer, translation_attention
 from course_lib.translation import load_translator
 
-maps = translation_attention(load_translator(), "the cat is on the mat")
+maps = translation_attention(load_translator().to(device), "the cat is on the mat")
 encoder_map, _, cross_map = maps
 fig, axes = plt.subplots(2, 4, figsize=(9.5, 6))
 for row, each, layer in ((axes[0], encoder_map, 1), (axes[1], cross_map, 0)):

@@ -989,10 +989,11 @@ def gradients(path, depth, seeds=8):
     found = []
     for seed in range(seeds):
         torch.manual_seed(seed)
-        stack = Stack(path, depth)
-        F.cross_entropy(stack(torch.randn(64, 32)), torch.randint(8, (64,))).backward()
+        stack = Stack(path, depth).to(device)
+        inputs, labels = torch.randn(64, 32).to(device), torch.randint(8, (64,)).to(device)
+        F.cross_entropy(stack(inputs), labels).backward()
         found.append(torch.stack([sublayer.w_2.weight.grad.norm() for sublayer in stack.sublayers]))
-    return torch.stack(found).mean(dim=0)
+    return torch.stack(found).mean(dim=0).cpu()
 
 
 paths = {"post-norm": reference.residual_post_norm, "pre-norm": reference.residual_pre_norm}
@@ -1038,15 +1039,15 @@ claim(
 def train(path, warmup, depth, name, steps=200, rate=3e-3):
     """The losses of a stack that learns to imitate a small fixed network."""
     torch.manual_seed(0)
-    teacher = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 8))
+    teacher = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 8)).to(device)
     for parameter in teacher.parameters():
         parameter.data.mul_(3)
-    stack = Stack(path, depth)
+    stack = Stack(path, depth).to(device)
     optimizer = torch.optim.Adam(stack.parameters(), lr=rate)
     losses = []
     for step in bar(range(1, steps + 1), name):
         optimizer.param_groups[0]["lr"] = rate * min(1.0, step / warmup)
-        x = torch.randn(64, 32)
+        x = torch.randn(64, 32).to(device)
         loss = F.cross_entropy(stack(x), teacher(x).argmax(dim=-1))
         optimizer.zero_grad()
         loss.backward()
@@ -1073,7 +1074,7 @@ for ax, depth in zip(axes, (24, 6)):
     for name, style in zip(runs, ("-", "--", "-.")):
         smooth = losses[depth, name].unfold(0, 15, 1).mean(dim=-1)
         ends[depth, name] = smooth[-1].item()
-        ax.plot(range(15, 201), smooth, style, label=f"{name}: {smooth[-1]:.2f}")
+        ax.plot(range(15, 15 + len(smooth)), smooth, style, label=f"{name}: {smooth[-1]:.2f}")
     ax.axhline(math.log(8), color="0.6", linewidth=1, label=f"guessing: ln 8 = {math.log(8):.2f}")
     ax.set(title=f"{depth} sub-layers, learning rate 0.003", xlabel="step", ylim=(0.8, 2.8))
     ax.legend(frameon=False, fontsize=8)

@@ -204,11 +204,11 @@ check(shift_right)
 # %% figure Training on random words, with your shift and without
 def train_on_dice(shift, steps: int) -> list[float]:
     torch.manual_seed(0)
-    model = Transformer(src_vocab=15, tgt_vocab=15, d_model=32, num_heads=2, d_ff=64, num_layers=1)
+    model = Transformer(src_vocab=15, tgt_vocab=15, d_model=32, num_heads=2, d_ff=64, num_layers=1).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     losses = []
     for _ in bar(range(steps), "training"):
-        source, targets = torch.randint(3, 15, (2, 32, 6))  # ids 0, 1, 2 are PAD, BOS, EOS
+        source, targets = torch.randint(3, 15, (2, 32, 6)).to(device)  # ids 0, 1, 2 are PAD, BOS, EOS
         loss = F.cross_entropy(model(source, shift(targets, 1)).flatten(0, 1), targets.flatten())
         optimizer.zero_grad()
         loss.backward()
@@ -357,10 +357,11 @@ check(smoothed_loss)
 # %% figure The best certainty with soft targets; and how certain two models are, and how often right
 def train_to_reverse(loss_function, epsilon: float, steps: int) -> Transformer:
     torch.manual_seed(0)
-    model = Transformer(src_vocab=20, tgt_vocab=20, d_model=64, num_heads=4, d_ff=128, num_layers=1)
+    model = Transformer(src_vocab=20, tgt_vocab=20, d_model=64, num_heads=4, d_ff=128, num_layers=1).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     batches = translation.copy_batches(64, steps, seed=1, reverse=True, longest=10)
     for source, targets in bar(batches, f"ε = {epsilon}", total=steps):
+        source, targets = source.to(device), targets.to(device)
         loss = loss_function(model(source, reference.shift_right(targets, BOS)), targets, PAD, epsilon)
         optimizer.zero_grad()
         loss.backward()
@@ -372,6 +373,7 @@ def train_to_reverse(loss_function, epsilon: float, steps: int) -> Transformer:
 own_loss = yours("smoothed_loss", smoothed_loss)
 reversers = {epsilon: train_to_reverse(own_loss, epsilon, 20 if FAST else 150) for epsilon in (0.0, 0.1)}
 ((source, targets),) = translation.copy_batches(1000, 1, seed=99, reverse=True, longest=10)
+source, targets = source.to(device), targets.to(device)
 measured = {}
 for epsilon, reverser in reversers.items():
     with torch.no_grad():

@@ -728,8 +728,8 @@ print("same tokens with your cache and without:", same)
 
 torch.manual_seed(0)
 writer = Transformer(100, 100, d_model=128, num_heads=4, d_ff=256, num_layers=2, max_len=600)
-writer = writer.eval().requires_grad_(False)
-prompt = torch.randint(3, 100, (1, 12))
+writer = writer.to(device).eval().requires_grad_(False)
+prompt = torch.randint(3, 100, (1, 12)).to(device)
 
 
 def write(next_logits, n: int) -> Tensor:
