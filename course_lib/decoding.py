@@ -338,11 +338,11 @@ def exact_match(hypotheses: Sequence[Tokens], references: Sequence[Tokens]) -> f
 
 
 def bleu(hypotheses: Sequence[Tokens], references: Sequence[Tokens]) -> float:
-    """Corpus BLEU, between 0 and 100: BP · (p_1 p_2 p_3 p_4)^¼, one reference a sentence, nothing smoothed.
+    """Corpus BLEU, between 0 and 100: BP · (p_1 p_2 p_3 p_4)^¼, one reference per sentence, nothing smoothed.
 
     p_n is the share of all n-grams of all hypotheses that also stand in their references; an n-gram counts at most as
-    often as the reference has it. BP = min(1, e^(1 - r/h)) for r reference tokens and h hypothesis tokens in all.
-    0 if some p_n is 0.
+    often as the reference has it. BP = min(1, e^(1 - ratio)), where ratio is the number of tokens in all references
+    divided by that in all hypotheses. 0 if some p_n is 0.
     """
     require_pairs(hypotheses, references)
     log_precision = 0.0

@@ -580,9 +580,9 @@ print(f"40 000 dot products one by one: {1000 * loop_seconds:.1f} ms, in one pro
 # | `[8]` | `[8, 0, 0, 0, 0]` | 1 |
 # | `[9, 9, 9, 9, 4]` | `[9, 9, 9, 9, 4]` | 5 |
 #
-# The rules, where $n_i$ is the length of sequence $i$ and $L$ is `max_len`:
+# The rules, where $n_i$ is the length of sequence $i$:
 #
-# $$\text{width} = \begin{cases}\max_i n_i & \text{without a limit}\\ L & \text{with the limit } L\end{cases}
+# $$\text{width} = \begin{cases}\max_i n_i & \text{without a limit}\\ \text{max\_len} & \text{with a limit}\end{cases}
 # \qquad\qquad \text{length}_i = \min(n_i, \text{width})$$
 #
 # So with `max_len` the rectangle is always exactly that wide, even if every sequence is shorter. A loop over the

@@ -442,8 +442,8 @@ claim("with sines alone it is as large as the values", shift_errors["sines alone
 # ## 6 · Adding, and how long the vectors are
 #
 # Why *add* the position instead of appending it as further columns? Nobody has derived that from first principles; it
-# works. But adding loses less than it seems. Next comes a linear layer $W$. If we append $p$ to $x$, that layer has one
-# part for each: $W_x x + W_p\, p$. If we add, it computes $W x + W p$. So **adding is appending with the two parts
+# works. But adding loses less than it seems. Next comes a linear layer $W$. If we append $PE$ to $x$, that layer has one
+# part for each: $W_1\, x + W_2\, PE$. If we add, it computes $W x + W PE$. So **adding is appending with the two parts
 # tied together.**
 
 # %%

@@ -895,13 +895,13 @@ claim("nn.Linear's own gives a third", abs(starts["nn.Linear's own"][1] - 1 / 3)
 # ## 7 · The same in einsum
 #
 # With heads, matrix products have many axes, and `transpose` and `reshape` hide which axis meets which. `einsum`
-# names them. Give each axis a letter: **b** batch, **t** query position, **s** key position, **m** feature of the
-# model, **h** head, **d** feature of a head. A letter that is missing on the right is summed over.
+# names them. Give each axis a letter: **b** batch, **n** query position, **m** key position, **h** head, **e** feature
+# of the model (an entry of the embedding), **d** feature of a head. A letter that is missing on the right is summed over.
 #
 # | what | einsum |
 # |---|---|
-# | queries of all heads | `"btm,mhd->bhtd"` |
-# | scores: sum over d, keep b and h | `"bhtd,bhsd->bhts"` |
+# | queries of all heads | `"bne,ehd->bhnd"` |
+# | scores: sum over d, keep b and h | `"bhnd,bhmd->bhnm"` |
 #
 # {{exercise multi_head_einsum}}
 #
@@ -922,11 +922,11 @@ def multi_head_einsum(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Ten
     ### BEGIN SOLUTION
     d_model = x.shape[-1]
     d_k = d_model // num_heads
-    w_q, w_k, w_v = (w.reshape(d_model, num_heads, d_k) for w in (w_q, w_k, w_v))  # (m, h, d)
-    q, k, v = (torch.einsum("btm,mhd->bhtd", x, w) for w in (w_q, w_k, w_v))
-    weights = (torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)).softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o.reshape(num_heads, d_k, d_model))
+    w_q, w_k, w_v = (w.reshape(d_model, num_heads, d_k) for w in (w_q, w_k, w_v))  # (e, h, d)
+    q, k, v = (torch.einsum("bne,ehd->bhnd", x, w) for w in (w_q, w_k, w_v))
+    weights = (torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)).softmax(dim=-1)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o.reshape(num_heads, d_k, d_model))
     ### END SOLUTION
 
 

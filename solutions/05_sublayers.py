@@ -549,10 +549,10 @@ claim("normalised inputs get much closer in 15 steps", distances[1] < 0.2 * dist
 # ### LayerNorm
 #
 # {{term LayerNorm}} takes **one position** and looks at its $d = d_{\text{model}}$ features. It subtracts their mean
-# and divides by their standard deviation. Then each feature gets a gain and a bias of its own, which are learned, so
-# that the network can make a feature as large or as small as it needs:
+# and divides by their standard deviation. Then each feature gets a gain $\gamma$ and a bias $\beta$ of its own, which
+# are learned, so that the network can make a feature as large or as small as it needs:
 #
-# $$\operatorname{LN}(x) = g \odot \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + b \qquad
+# $$\operatorname{LN}(x) = \gamma \odot \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta \qquad
 # \mu = \frac1d \sum_i x_i \qquad \sigma^2 = \frac1d \sum_i (x_i - \mu)^2$$
 #
 # By hand: $x = (1, 2, 3, 6)$ has mean 3. The differences are $-2, -1, 0, 3$, their squares add up to 14, and the
@@ -660,7 +660,7 @@ claim(
 # gain and no bias. It needs fewer operations, it trained as well in their experiments, and many large language models
 # use it.
 #
-# $$\operatorname{RMSNorm}(x) = g \odot \frac{x}{\sqrt{\frac1d \sum_i x_i^2 + \varepsilon}}$$
+# $$\operatorname{RMSNorm}(x) = \gamma \odot \frac{x}{\sqrt{\frac1d \sum_i x_i^2 + \varepsilon}}$$
 #
 # By hand: $x = (1, 1, 3, 5)$ has the squares 1, 1, 9, 25, whose mean is 9. Its root is 3, so the result is
 # $(\frac13, \frac13, 1, \frac53)$.
@@ -741,10 +741,10 @@ claim(
 
 # %% [markdown]
 # It is off by the factor 11/20. So padding has to be left out, as in wav2vec-U 2.0 (Liu et al. 2022), for example.
-# With $N$ real positions in the whole batch, and sums over those alone:
+# With $n$ real positions in the whole batch, and sums over those alone:
 #
-# $$\mu_j = \frac1N \sum_{\text{real } (b,t)} x_{btj} \qquad\qquad
-# \sigma_j^2 = \frac1N \sum_{\text{real } (b,t)} (x_{btj} - \mu_j)^2$$
+# $$\mu_j = \frac1n \sum_{\text{real } (b,t)} x_{btj} \qquad\qquad
+# \sigma_j^2 = \frac1n \sum_{\text{real } (b,t)} (x_{btj} - \mu_j)^2$$
 #
 # {{exercise masked_batch_statistics}}
 

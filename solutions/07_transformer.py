@@ -344,8 +344,8 @@ claim("two tables fewer", sizes[0] - sizes[1] == 2 * 1000 * 64)
 #
 # {{exercise transformer_parameters}}
 #
-# $$R\,d + L_{\text{enc}}\,(\text{att} + \text{ff} + 2\,\text{norm})
-#   + L_{\text{dec}}\,(2\,\text{att} + \text{ff} + 3\,\text{norm}) + \text{extra norms}$$
+# $$R\,d + N_{\text{enc}}\,(\text{att} + \text{ff} + 2\,\text{norm})
+#   + N_{\text{dec}}\,(2\,\text{att} + \text{ff} + 3\,\text{norm}) + \text{extra norms}$$
 
 
 # %% exercise transformer_parameters
@@ -597,7 +597,7 @@ claim("played backwards, the sound gives the same logits", torch.allclose(forwar
 #
 # {{exercise find_the_leak}}
 #
-# $$L_{ij} = \big[\, f(\text{ids with token } j \text{ replaced})_i \ne f(\text{ids})_i \,\big]$$
+# $$\text{leak}_{ij} = \big[\, f(\text{ids with token } j \text{ replaced})_i \ne f(\text{ids})_i \,\big]$$
 
 
 # %% exercise find_the_leak

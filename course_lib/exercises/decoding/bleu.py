@@ -48,8 +48,8 @@ measuring = Exercise(
         "totals over all sentences before you divide.",
         "The fourth root of a product is exp of the mean of the logarithms. If a precision is 0, the logarithm does "
         "not exist, and BLEU is 0.",
-        "The penalty is min(1, exp(1 - r / h)), with r and h the numbers of tokens of all references and all "
-        "hypotheses.",
+        "The penalty is min(1, exp(1 - ratio)), where ratio is the number of tokens in all references divided by that "
+        "in all hypotheses.",
     ],
 )
 
@@ -175,7 +175,7 @@ def rewards_length(hypotheses, references):
 
 @measuring.misconception
 def penalises_length(hypotheses, references):
-    """You divide the hypotheses' length by that of the references in the penalty. It is the other way round: r / h.
+    """In the penalty you divide the length of the hypotheses by that of the references. It is the other way round.
 
     Long translations are punished, and short ones are not."""
     require_pairs(hypotheses, references)
@@ -197,7 +197,7 @@ def penalises_length(hypotheses, references):
 
 @measuring.misconception
 def plain_ratio_as_penalty(hypotheses, references):
-    """Your penalty is h / r. It is e^(1 - r/h)."""
+    """Your penalty is the ratio of the two lengths itself. It is e^(1 - references / hypotheses)."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):
