@@ -43,7 +43,7 @@ measuring = Exercise(
     difficulty=2,
     hints=[
         "Two parts: the precisions p_1 … p_4, and the penalty for being too short. Begin with p_1 of one sentence: how "
-        "many of its words stand in the reference, each counted at most as often as there?",
+        "many of its words are in the reference, each counted at most as often as it occurs there?",
         "ngrams gives a Counter, and the & of two Counters keeps the smaller count of each entry. Sum matches and "
         "totals over all sentences before you divide.",
         "The fourth root of a product is exp of the mean of the logarithms. If a precision is 0, the logarithm does "
@@ -91,7 +91,7 @@ def bleu_zero(subject, case):
 def counts_repetitions(hypotheses, references):
     """An n-gram that is repeated counts every time. It counts at most as often as the reference has it.
 
-    'the the the the' would be a fine translation."""
+    'the the the the' would be a perfect translation."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):
@@ -419,7 +419,7 @@ def smoothed(hypotheses, references):
 def leaves_out_a_precision_of_zero(hypotheses, references):
     """You leave a precision of 0 out of the mean. One 0 makes the whole product 0.
 
-    A translation without a single right run of words gets a good mark."""
+    A translation without a single right run of words gets a good score."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):
