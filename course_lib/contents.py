@@ -9,6 +9,6 @@ CONTENTS = (
     ("05_sublayers", "5 · Sub-layers", 150, 6),
     ("06_encoder_decoder", "6 · Encoder and decoder: the parts become two stacks", 120, 2),
     ("07_transformer", "7 · The Transformer", 150, 2),
-    ("08_training", "8 · Training", 150, 6),
+    ("08_training", "8 · Training", 155, 6),
     ("09_decoding", "9 · Decoding: from probabilities to a sentence", 150, 2),
 )

@@ -5,7 +5,7 @@ how good is each token as the next one, `(rows, vocab)`? Where it comes from, a 
 a table of five numbers, is no concern of the search.
 
 Conventions: BOS starts every prefix and is never part of a result. EOS ends a sentence and belongs to the result.
-`max_len` counts the tokens of the result, EOS included. Places behind EOS hold `pad_id`.
+`max_len` counts the tokens of the result, EOS included. Places after EOS hold `pad_id`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NextLogits = Callable[[Tensor], Tensor]
 def greedy_decode(next_logits: NextLogits, rows: int, bos_id: int, eos_id: int, pad_id: int, max_len: int) -> Tensor:
     """Take the best token, again and again, for `rows` sentences at once, until all have ended.
 
-    Returns: (rows, time) with time ≤ max_len, without BOS, with EOS, padded behind it.
+    Returns: (rows, time) with time ≤ max_len, without BOS, with EOS, padded after it.
     """
     ids = torch.full((rows, 1), bos_id)  # (rows, time)
     ended = torch.zeros(rows, dtype=torch.bool)

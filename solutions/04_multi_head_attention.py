@@ -57,6 +57,10 @@ for sentence in ("mary gave roses to susan", "susan gave roses to mary"):
     v = torch.tensor([values[word] for word in sentence.split()])  # (5, 2)
     print(f"{sentence}:  new vector of 'gave' = {(one_softmax @ v).tolist()}")
 
+# %% claims
+stories = [[values[word] for word in s.split()] for s in ("mary gave roses to susan", "susan gave roses to mary")]
+claim("two stories, one vector", torch.equal(*(one_softmax @ torch.tensor(story) for story in stories)))
+
 # %% [markdown]
 # Two different stories, one vector: the weighted sum has mixed giver and receiver. Other weights do not help much.
 # They are never negative and sum to 1, so what one place gains another loses. With (0.7, 0.3) you can tell who gave,
@@ -280,6 +284,10 @@ except RuntimeError as error:
     print("\nb.view(6):", str(error).split(". ")[0])
 print("b.reshape(6):          ", b.reshape(6).tolist(), " copied:", b.reshape(6).data_ptr() != b.data_ptr())
 print("b.contiguous().view(6):", b.contiguous().view(6).tolist(), " the same, with the copy made visible")
+
+# %% claims
+claim("transpose moves nothing", a.data_ptr() == b.data_ptr() and not b.is_contiguous())
+claim("reshape copies if it must", b.reshape(6).data_ptr() != b.data_ptr() and a.reshape(6).data_ptr() == a.data_ptr())
 
 # %% [markdown]
 # - `view` never copies. If the new shape cannot be had without a copy, it refuses.

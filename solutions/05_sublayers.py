@@ -541,7 +541,7 @@ claim("normalised inputs get much closer in 15 steps", distances[1] < 0.2 * dist
 #
 # That is about the inputs of one layer. In a deep network every layer's output is the next one's input, and the norms
 # keep all of them in a steady range. The older explanation, that norms cure an "internal covariate shift", is
-# disputed: Santurkar et al. (2018) put such a shift back in behind a norm on purpose, and the norm helped all the same.
+# disputed: Santurkar et al. (2018) put such a shift back in after a norm on purpose, and the norm helped all the same.
 #
 # (This is *normalisation*. It is sometimes confused with regularisation, which means measures against
 # {{term overfitting}}, such as dropout.)
@@ -629,6 +629,8 @@ for d in (3, 8, 512):
     print(f"d = {d:3}: {ratios[d]:.4f} times the right value, largest difference {(theirs - right).abs().max():.4f}")
 
 # %% claims
+by_hand = reference.LayerNorm(4)(torch.tensor([1.0, 2.0, 3.0, 6.0]))
+claim("LayerNorm by hand", torch.allclose(by_hand, torch.tensor([-1.069, -0.535, 0.0, 1.604]), atol=1e-3))
 claim("smaller by the root of (d-1)/d", all(abs(ratio - math.sqrt((d - 1) / d)) < 0.002 for d, ratio in ratios.items()))
 
 # %% [markdown]
@@ -712,6 +714,13 @@ for ax, norm in zip(axes, (reference.LayerNorm(2), reference.RMSNorm(2))):
     ax.set_aspect("equal")
     ax.legend(frameon=False, fontsize=8, loc="upper left")
 plt.show()
+
+# %% claims
+by_hand = reference.RMSNorm(4)(torch.tensor([1.0, 1.0, 3.0, 5.0]))
+claim("RMSNorm by hand", torch.allclose(by_hand, torch.tensor([1 / 3, 1 / 3, 1.0, 5 / 3]), atol=1e-3))
+two, round_ = reference.LayerNorm(2)(points), reference.RMSNorm(2)(points)
+claim("LayerNorm leaves two points", two.detach().abs().round(decimals=1).unique().tolist() == [1.0])
+claim("RMSNorm leaves a circle", (round_.norm(dim=1) - 2**0.5).abs().max() < 1e-3)
 
 # %% [markdown]
 # ### Why not BatchNorm?
@@ -866,6 +875,7 @@ plt.show()
 
 # %% claims
 claim("the gradient starts with length 8", abs(plain[-1] - 8) < 1e-3)
+claim("each plain layer keeps about 0.6 of it", 0.5 < (plain[0] / plain[-1]) ** (1 / 24) < 0.65)
 claim("plain: about a millionth arrives", 1e-7 < plain[0] / plain[-1] < 1e-4)
 claim("residual: it grows, with a norm much less", residual[0] > 100 > 40 > normed[0] > 8)
 
@@ -1126,6 +1136,8 @@ claim(
     "a tenth is dropped and the mean stays",
     abs((dropped == 0).float().mean().item() - 0.1) < 0.005 and abs(dropped.mean().item() - 1) < 0.005,
 )
+claim("in evaluation it does nothing", torch.equal(dropout(ones), ones))
+claim("F.dropout drops in any mode", not F.dropout(torch.ones(1000), 0.3).all())
 
 # %% [markdown]
 # A module knows its mode by `self.training`, which `.train()` and `.eval()` set. Forget `.eval()` before you translate,
@@ -1226,6 +1238,8 @@ show_runs(widths)
 # %% claims
 final = {name: [losses[-20:].mean().item() for _, losses in found] for name, found in widths.items()}
 claim("both wide runs end below both narrow ones", max(final["d_ff = 256"]) < min(final["d_ff = 32"]))
+narrow = final["d_ff = 32"]
+claim("the two narrow runs are far apart", abs(narrow[0] - narrow[1]) > 0.1)
 claim(
     "the wide model has three times the parameters", 2.5 < widths["d_ff = 256"][0][0] / widths["d_ff = 32"][0][0] < 3.5
 )
@@ -1236,7 +1250,7 @@ claim(
 # them would have helped. And look how far apart the two narrow runs are, which differ in nothing but the seed. With one
 # seed each, we could not tell how much is chance.
 #
-# {{question change_one_thing}}
+# {{open_question change_one_thing}}
 #
 # **Change one thing in the block**, at (nearly) the same number of parameters and with the same number of steps, and
 # find out whether it helps. Ideas: another activation (`GeluFeedForward(32, 128)`, `SwiGLU(32, 85)`),

@@ -143,7 +143,7 @@ plt.show()
 # Not drawn: {{term dropout}} is applied to each sub-layer's output before it is added.
 #
 # In **{{term pre-norm}}** models (GPT-2, Llama and most large language models) each {{term LayerNorm|norm}} stands
-# *before* its sub-layer instead of behind the addition, and one more stands at the end of each stack. The paper is
+# *before* its sub-layer instead of after the addition, and one more stands at the end of each stack. The paper is
 # **{{term post-norm}}**, and so are BERT, RoBERTa, BART and DeBERTa. You will build both.
 #
 # > **Spot the mistake.** A tutorial, explaining the left column, writes: "the *decoder* has two layers: a
@@ -715,6 +715,10 @@ for name, inputs in (("queries from the targets", (h, memory, memory)), ("swappe
     output, weights = attention(*inputs)
     print(f"{name:26s} output {tuple(output.shape)}   weights {tuple(weights.shape)}")
 
+# %% claims
+claim("n results with m weights each", attention(h, memory, memory)[1].shape[2:] == (5, 6))
+claim("swapped, there are m results", attention(memory, h, h)[0].shape[1] == 6)
+
 # %% [markdown]
 # What do such weights look like once they have learned something? The course comes with a small translator, of the kind
 # that *you* will train in notebook 8. For each French word, the figure shows where the decoder looked in the English
@@ -737,7 +741,7 @@ claim("noir comes from black and chat from cat", looked_at[:3] == [0, 2, 1])
 # %% [markdown]
 # One row per target word, one column per source word, and each row sums to 1: the result of a row is the weighted
 # average of the source positions' {{term value|values}}. The large weights leave the diagonal where French puts the
-# adjective behind its noun ("black cat", "chat noir"). Nobody told the model which word belongs to which.
+# adjective after its noun ("black cat", "chat noir"). Nobody told the model which word belongs to which.
 #
 # One detail that is often wrong: **no norm of the decoder touches the memory.** In pre-norm mode `norm_2` is for the
 # targets, from which the queries are made. The memory was already normalised at the end of the encoder.
@@ -949,7 +953,7 @@ other_memory, _ = recurrent(source_side.embedding(source_ids))
 print("with an LSTM as the encoder:", tuple(decoder(x, other_memory, mask, memory_mask).shape))
 
 # %% [markdown]
-# As the last two lines show, the decoder does not care where its memory comes from. Encoder and decoder are independent
+# As the last line shows, the decoder does not care where its memory comes from. Encoder and decoder are independent
 # modules: the encoder may be a recurrent or convolutional network, or one that somebody else has trained.
 #
 # And this is the picture that tells whether everything is right. Does the result at each target position depend on each

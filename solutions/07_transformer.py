@@ -400,6 +400,7 @@ for name, count in counted.items():
 claim("the base model lacks two million", 1e6 < 65e6 - counted["base model (2017)"] < 3e6)
 claim("BERT-large is 335 million", counted["BERT-large"] == 335_141_888)
 claim("GPT-2 XL is 1.56 billion", counted["GPT-2 XL"] == 1_557_611_200)
+claim("which takes 25 GB to train", abs(16 * counted["GPT-2 XL"] / 1e9 - 25) < 0.5)
 
 # %% [markdown]
 # For BERT and GPT-2 the quoted numbers are ours, roughly rounded. For the base model two million are missing; the paper

@@ -100,6 +100,10 @@ for name, guess in (("the guess p", p), ("a perfect guess", q)):
     print(f"{name:16} {nats:.3f} nats = entropy {entropy:.3f} + divergence {divergence:.3f}"
           f"   = {nats / math.log(2):.3f} bits, perplexity {nats.exp():.2f}")  # fmt: skip
 
+# %% claims
+claim("the differences sum to 0", (p - q).sum().abs() < 1e-6)
+claim("a perfect guess has no divergence", divergence.abs() < 1e-6)
+
 # %% [markdown]
 # In training the truth is a single word, so $H(q) = 0$ and one term is left: $-\log p_\text{target}$, the *negative
 # log-likelihood*. And the subtraction? It is the {{term gradient}} with respect to the logits. With the
@@ -182,8 +186,8 @@ plt.show()
 def shift_right(targets: Tensor, bos_id: int) -> Tensor:
     """What the decoder is given: BOS, then every target but the last.
 
-    targets: (batch, time), whole numbers: words, EOS, and padding behind it. They are left as they are.
-    Returns: a new tensor of the same shape. EOS and padding are moved like any other token: what stands behind EOS is
+    targets: (batch, time), whole numbers: words, EOS, and padding after it. They are left as they are.
+    Returns: a new tensor of the same shape. EOS and padding are moved like any other token: what comes after EOS is
     never counted, so it does no harm.
     """
     ### BEGIN SOLUTION
@@ -261,6 +265,11 @@ for padding in (0, 1, 3, 9):
     print(f"padding {padding}:   mean over everything {everything:.4f}   over the real targets {losses.mean():.4f}")
 print("nothing but padding:", F.cross_entropy(torch.zeros(3, 7), torch.full((3,), 6), ignore_index=6).item())
 
+# %% claims
+claim("the more padding, the less a sentence counts", F.pad(losses, (0, 9)).mean() < 0.3 * losses.mean())
+only_padding = F.cross_entropy(torch.zeros(3, 7), torch.full((3,), 6), ignore_index=6)
+claim("nothing but padding is NaN", bool(only_padding.isnan()))
+
 # %% [markdown]
 # Every *real* target of the batch counts the same. With $n$ of them,
 #
@@ -310,6 +319,8 @@ plt.show()
 # %% claims
 claim("each row sums to 0", logits.grad.sum(dim=-1).abs().max() < 1e-6)
 claim("the rows of padding are 0", logits.grad[1, 2:].abs().max() == 0)
+slope = (logits.detach().softmax(dim=-1) - F.one_hot(targets, 7)) / 7
+claim("elsewhere they are (p - y) / 7", (logits.grad - slope)[targets != 6].abs().max() < 1e-6)
 
 # %% [markdown]
 # The gradient is $(p - y) / 7$ for the seven real targets and 0 in the rows of padding.
@@ -424,7 +435,7 @@ claim("the smoothed model is right far more often than it believes", soft[1] > s
 # $$\text{rate}(\text{step}) = d_\text{model}^{-\frac12} \cdot \min\!\left(\text{step}^{-\frac12},\;
 # \text{step} \cdot \text{warmup}^{-\frac32}\right)$$
 #
-# At step = warmup both parts are $\text{warmup}^{-1/2}$: this is the top, $1 / \sqrt{d_\text{model} \cdot
+# At step = warmup both parts are $\text{warmup}^{-1/2}$: this is the peak, $1 / \sqrt{d_\text{model} \cdot
 # \text{warmup}}$.
 #
 # {{exercise warmup_rate}}
@@ -458,7 +469,7 @@ axes[1].set(title="a cosine schedule", xlabel="step", ylabel="learning rate · 1
 plt.show()
 
 # %% claims
-claim("the top of the solid line is 7e-4", abs(reference.warmup_rate(4000, 512, 4000) - 6.99e-4) < 1e-6)
+claim("the peak of the solid line is 6.99e-4", abs(reference.warmup_rate(4000, 512, 4000) - 6.99e-4) < 1e-6)
 
 # %% [markdown]
 # By hand: $1 / \sqrt{512 \cdot 4000} = 6.99 \cdot 10^{-4}$. On the right another common shape, `reference.cosine_rate`.
@@ -484,6 +495,7 @@ claim("the top of the solid line is 7e-4", abs(reference.warmup_rate(4000, 512, 
 # gradients that cancel out, one with small ones:
 
 # %% figure The same weight decay with Adam and with AdamW
+decayed = {}
 for optimiser in (torch.optim.Adam, torch.optim.AdamW):
     weights = nn.Parameter(torch.ones(2))
     steps = optimiser([weights], lr=0.01, weight_decay=0.1)
@@ -491,10 +503,12 @@ for optimiser in (torch.optim.Adam, torch.optim.AdamW):
         weights.grad = (-1) ** step * torch.tensor([100.0, 0.001])
         steps.step()
     print(f"{optimiser.__name__:6} after 200 steps: {weights.tolist()[0]:.3f} and {weights.tolist()[1]:.3f}")
-    decayed = weights.detach()
+    decayed[optimiser.__name__] = weights.detach()
 
 # %% claims
-claim("AdamW shrinks both alike, to 0.999^200", (decayed - 0.999**200).abs().max() < 0.03)
+claim("AdamW shrinks both alike, to 0.999^200", (decayed["AdamW"] - 0.999**200).abs().max() < 0.03)
+claim("with Adam the decay of the first is lost", decayed["Adam"][0] > 0.95)
+claim("and the second goes to 0", decayed["Adam"][1].abs() < 0.05)
 
 # %% [markdown]
 # AdamW shrinks both alike; with Adam the decay of the first is lost beside its gradients, and the second goes to 0.
@@ -535,7 +549,7 @@ def train_step(
     """One step of the optimizer on one batch. The model may come from an evaluation, and its .grad may be full.
 
     model: called as model(source ids, given ids), returns logits (batch, target, vocab).
-    source: (batch, source); targets: (batch, target), EOS at the end of each row and padding behind it.
+    source: (batch, source); targets: (batch, target), EOS at the end of each row and padding after it.
     Gradients longer than max_norm, all parameters together, are shortened to it.
     Returns: the loss before the step, a number, without a graph behind it.
     """
@@ -559,7 +573,7 @@ check(train_step)
 # ## The translator
 #
 # The sentences come from a small grammar, so we know the right answer to each. Translating word by word would fail:
-# determiners and adjectives agree with the noun (*le chat noir*, *la vache noire*), most adjectives stand behind it,
+# determiners and adjectives agree with the noun (*le chat noir*, *la vache noire*), most adjectives come after it,
 # and negation has two parts (*n'aime pas*).
 #
 # Your `train_step`, with your loss, takes 400 steps of 64 sentences, less than half an {{term epoch}}, at your
@@ -582,6 +596,9 @@ batches = random_batches(*translation.encode_pairs(data.train), batch_size=64, s
 batches = bar(batches, "training", total=STEPS)
 rate = lambda step: 0.35 * own_rate(step, d_model=128, warmup=100)
 losses = reference.fit(model, batches, rate, BOS, PAD, max_norm=1.0, report=curves, take_step=own_step)
+
+# %% claims
+claim("400 steps are less than half an epoch", 400 * 64 < 0.5 * len(data.train))
 
 
 # %% figure The loss in training and in validation
@@ -765,6 +782,9 @@ curves = {
     "1,000 words": train_to_pronounce(few, dictionary.train[::112][:1000]),
 }
 
+# %% claims
+claim("there are 112,757 training words", len(dictionary.train) == 112_757)
+
 # %% figure The same number of steps, with many words and with few
 figure, axes = plt.subplots(1, 2, figsize=(10, 3), sharey=True)
 for ax, (title, each) in zip(axes, curves.items()):
@@ -781,7 +801,7 @@ if not FAST:
 
 # %% [markdown]
 # On the left both curves fall together. On the right the model begins to know its 1,000 words by heart: training goes
-# on falling, validation stays behind. That is {{term overfitting}}, and the training curve alone would not show it.
+# on falling, validation no longer keeps up. That is {{term overfitting}}, and the training curve alone would not show it.
 #
 # Now on new words, none of whose family (*carry*, *carried*) was in training. The *phoneme error* is the share of
 # sounds that have to be replaced, inserted or deleted.
@@ -872,6 +892,13 @@ print(f"the sum of 30,000 losses of 2.3:  float32 {token_losses.sum():.1f}   flo
 print(f"1 + a step of 0.0004:             float32 {1 + small_step:.4f}    float16 {1 + small_step.half():.4f}")
 print(f"a gradient of 1e-8:               float32 {gradient:.1e}   float16 {gradient.half():.1e}")
 print(f"the same, the loss times 1024:    float32 {1024 * gradient:.1e}   float16 {(1024 * gradient).half():.1e}")
+
+# %% claims
+claim("16 matrices of 1000 × 1000 take 64 MB", 16 * 4 * 1000**2 == 64e6)
+claim("four copies of them fit 46 times into 12 GB", int(12e9 / (4 * 64e6)) == 46)
+claim("the sum overflows in float16", bool(token_losses.half().sum().isinf()))
+claim("the small step is lost", 1 + small_step.half() == 1)
+claim("so is the gradient, unless it is scaled", gradient.half() == 0 < (1024 * gradient).half())
 
 # %% [markdown]
 # The last line is *loss scaling*: the loss, and so every gradient, is scaled up, and down again before the step.
@@ -1009,7 +1036,7 @@ claim("and changes no gradient", all(torch.equal(a, b) for a, b in zip(kept, rec
 # show_curves(train_to_pronounce(mine, dictionary.train, steps=500, batch_size=32), plt.gca(), "half the batch")
 
 # %% [markdown]
-# {{question better_pronouncer}}
+# {{open_question better_pronouncer}}
 #
 # What did you change, and how much better is it? One point each for:
 #
