@@ -447,9 +447,9 @@ claim("with sines alone it is as large as the values", shift_errors["sines alone
 # ## 6 · Adding, and how long the vectors are
 #
 # Why *add* the position instead of appending it as further columns? Nobody has derived that from first principles; it
-# works. But adding loses less than it seems. Next comes a linear layer $W$. If we append $PE$ to $x$, that layer has one
-# part for each: $W_1\, x + W_2\, PE$. If we add, it computes $W x + W PE$. So **adding is appending with the two parts
-# tied together.**
+# works. But adding loses less than it seems. Next comes a linear layer $W$. If we append $PE$ to $x$, that layer has
+# one part for each: $W_1\, x + W_2\, PE$. If we add, it computes $W x + W PE$. So **adding is appending with the two
+# parts tied together.**
 
 # %%
 x, p = torch.randn(7, 512), reference.sinusoidal_encoding(7, 512)

@@ -904,7 +904,8 @@ claim("nn.Linear's own gives a third", abs(starts["nn.Linear's own"][1] - 1 / 3)
 #
 # With heads, matrix products have many axes, and `transpose` and `reshape` hide which axis meets which. `einsum`
 # names them. Give each axis a letter: **b** batch, **n** query position, **m** key position, **h** head, **e** feature
-# of the model (an entry of the embedding), **d** feature of a head. A letter that is missing on the right is summed over.
+# of the model (an entry of the embedding), **d** feature of a head. A letter that is missing on the right is summed
+# over.
 #
 # | what | einsum |
 # |---|---|

@@ -484,9 +484,9 @@ claim("the peak of the solid line is 6.99e-4", abs(reference.warmup_rate(4000, 5
 # \lVert g \rVert = \sqrt{\textstyle\sum_i g_i^2}$$
 #
 # The {{term optimiser}} takes the step. The plainest one subtracts rate × gradient. **Adam** gives every parameter
-# $\theta$ its own step: the running mean of its gradients, $\overline{\,g\,}$, divided by the square root of the running
-# mean of their squares, $\overline{g^2}$. {{term AdamW}}, used for most large models, also shrinks the weights a
-# little ({{term weight decay}} $\lambda$):
+# $\theta$ its own step: the running mean of its gradients, $\overline{\,g\,}$, divided by the square root of the
+# running mean of their squares, $\overline{g^2}$. {{term AdamW}}, used for most large models, also shrinks the weights
+# a little ({{term weight decay}} $\lambda$):
 #
 # $$\theta \leftarrow \theta - \text{rate} \cdot \frac{\overline{\,g\,}}{\sqrt{\overline{g^2}}}
 # - \text{rate} \cdot \lambda\, \theta$$
@@ -801,7 +801,7 @@ if not FAST:
 
 # %% [markdown]
 # On the left both curves fall together. On the right the model begins to know its 1,000 words by heart: training goes
-# on falling, validation no longer keeps up. That is {{term overfitting}}, and the training curve alone would not show it.
+# on falling, validation no longer keeps up. That is {{term overfitting}}. The training curve alone would not show it.
 #
 # Now on new words, none of whose family (*carry*, *carried*) was in training. The *phoneme error* is the share of
 # sounds that have to be replaced, inserted or deleted.

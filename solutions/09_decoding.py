@@ -845,7 +845,8 @@ plt.show()
 # A very short translation could cheat, so there is a **brevity penalty**. With $\ell_\text{ref}$ tokens in all
 # references and $\ell_\text{out}$ in all translations,
 #
-# $$\text{BLEU} = 100 \cdot \min\!\big(1,\, e^{\,1 - \ell_\text{ref} / \ell_\text{out}}\big) \cdot \big(p_1\, p_2\, p_3\, p_4\big)^{1/4}$$
+# $$\text{BLEU} = 100 \cdot \min\!\big(1,\, e^{\,1 - \ell_\text{ref} / \ell_\text{out}}\big)
+# \cdot \big(p_1\, p_2\, p_3\, p_4\big)^{1/4}$$
 #
 # It is 0 if one of the $p_n$ is 0. `ngrams(tokens, n)` gives a Counter of the n-grams, and `&` of two Counters takes
 # the smaller count of each.
