@@ -22,7 +22,6 @@ from torch import Tensor
 from .bench import Bench, NotAttempted, NotPossible, Place, StudentError
 from .expect import Failure, as_shape, is_close
 
-
 MOST_PARAMETERS, MOST_NUMBERS = 2_000, 4_000_000  # of a module; those that checks build have thousands of numbers
 
 
