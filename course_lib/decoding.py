@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from course_lib.encoder_decoder import DecoderLayer
+from course_lib.masks import causal_mask
 from course_lib.multi_head_attention import merge_heads, split_heads
 from course_lib.transformer import Transformer, decoder_layers
 
@@ -248,7 +249,7 @@ def past_mask(new: int, seen: int, device: torch.device) -> Tensor | None:
     """Which of `seen` positions the last `new` may see: (new, seen). None for a single one, which sees all."""
     if new == 1:
         return None
-    return torch.ones(new, seen, dtype=torch.bool, device=device).tril(diagonal=seen - new)
+    return causal_mask(seen)[-new:].to(device)
 
 
 def cached(model: Transformer, src_ids: Tensor, attention_class: type[nn.Module] | None = None) -> NextLogits:
