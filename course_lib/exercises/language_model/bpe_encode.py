@@ -140,10 +140,10 @@ def ids_from_255(chunk, merges):
 
 @encoding.misconception
 def ids_from_257(chunk, merges):
-    """Your first merge makes the id 257: you count the merges from 1. Merge number 0 makes 256."""
+    """Your first merge makes the id 257. Merge number 0 makes 256: the merges are counted from 0."""
     ids = list(chunk.encode("utf-8"))
-    for number, pair in enumerate(merges, start=1):
-        ids = merge_pair(ids, pair, 256 + number)
+    for number, pair in enumerate(merges):
+        ids = merge_pair(ids, pair, 257 + number)
     return ids
 
 
