@@ -31,7 +31,7 @@ fitting = Exercise(
             "losses": torch.tensor([0.7, 0.2, 0.45, 3.1]).double(),  # rising: the exponent is negative
         },
     ],
-    minutes=10,
+    minutes=5,
     difficulty=2,
     hints=[
         "Take the logarithm of both sides of loss = scale · size^(-exponent). What kind of curve is it in log(size) "

@@ -54,7 +54,7 @@ gpt = Exercise(
             "ids": torch.tensor([[8, 0, 3]]),
         },
     ],
-    minutes=15,
+    minutes=9,
     difficulty=2,
     hidden_points=2,
     hints=[
