@@ -9,9 +9,9 @@ from __future__ import annotations
 import gzip
 import lzma
 import math
+import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -293,12 +293,9 @@ def share_copied(text: str, known: str, at_least: int) -> float:
 
 # --- pieces ---------------------------------------------------------------------------------------------
 
+CHUNK = re.compile(r" ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+")
+
 
 def chunks_of(text: str) -> list[str]:
-    """The text cut before each space that follows something else, so that a word keeps the space before it.
-
-    >>> chunks_of("to be  or")
-    ['to', ' be', '  or']
-    """
-    cuts = [i for i in range(1, len(text)) if text[i].isspace() and not text[i - 1].isspace()]
-    return [text[start:end] for start, end in pairwise([0, *cuts, len(text)])]
+    """The text cut into words, numbers, runs of other marks, each with the space before it, and runs of white space."""
+    return CHUNK.findall(text)
