@@ -32,7 +32,7 @@ HELD_OUT = 10  # one module of so many
 
 
 class Corpus(NamedTuple):
-    """One long text to train with, and another to test on. They come from different files."""
+    """One long text to train with, and another to test on. They come from different modules."""
 
     train: str
     held_out: str
@@ -40,14 +40,14 @@ class Corpus(NamedTuple):
 
 @cache
 def make_corpus(one_of: int = 1) -> Corpus:
-    """The docstrings of the standard library; `one_of=8` reads about an eighth of the files, in less time.
+    """The docstrings of the standard library; `one_of=8` reads about an eighth of the modules, in less time.
 
-    A checksum of its name decides where a file goes, so that it is the same on every machine.
+    A checksum of its name, such as `email.utils`, decides where a module goes, so that it is the same on every machine.
     """
     parts: dict[bool, list[str]] = {True: [], False: []}
     root = Path(sysconfig.get_path("stdlib"))
     for path in module_files(root):
-        lot = zlib.crc32(path.relative_to(root).with_suffix("").parts[0].encode())
+        lot = zlib.crc32(".".join(path.relative_to(root).with_suffix("").parts).encode())
         if lot // HELD_OUT % one_of == 0:
             found = docstrings_of(path.read_text(encoding="utf-8", errors="replace"))
             parts[lot % HELD_OUT == 0] += [in_the_alphabet(each) for each in found]

@@ -136,27 +136,27 @@ def text_bits(model: nn.Module, ids: Tensor, length: int = LENGTH) -> float:
 @torch.no_grad()
 def write(
     model: nn.Module,
-    prompt: Tensor,
+    prompts: Tensor,
     new_tokens: int,
     choose: Callable[[Tensor], Tensor],
     length: int = LENGTH,
 ) -> Tensor:
-    """Continue a prompt (time,), each token chosen from logits (1, vocab) by `choose`, which returns its id (1,).
+    """Continue several prompts at once, (rows, time). `choose` is given logits (rows, vocab) and returns ids (rows,).
 
-    For example `lambda logits: sample(top_p_filter(logits, 0.9), 1.0, torch.rand(1))`. The model sees the last `length`
-    tokens. Returns: (time + new_tokens,).
+    For example `lambda logits: sample(top_p_filter(logits, 0.9), 1.0, torch.rand(len(logits)))`. The model sees the last
+    `length` tokens. Returns: (rows, time + new_tokens).
     """
-    ids = prompt
+    ids = prompts
     for _ in range(new_tokens):
-        logits = model(ids[-length:][None].to(device_of(model)))[:, -1].cpu()  # (1, vocab)
-        ids = torch.cat([ids, choose(logits)])
+        logits = model(ids[:, -length:].to(device_of(model)))[:, -1].cpu()  # (rows, vocab)
+        ids = torch.cat([ids, choose(logits)[:, None]], dim=1)
     return ids
 
 
 def sampler(temperature: float, top_k: int, seed: int) -> Callable[[Tensor], Tensor]:
     """A `choose` for `write`: sample at this temperature from the `top_k` most likely tokens."""
     generator = torch.Generator().manual_seed(seed)
-    return lambda logits: sample(top_k_filter(logits, top_k), temperature, torch.rand(1, generator=generator))
+    return lambda logits: sample(top_k_filter(logits, top_k), temperature, torch.rand(len(logits), generator=generator))
 
 
 # --- text as a number: arithmetic coding ----------------------------------------------------------------
