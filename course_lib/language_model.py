@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -158,7 +159,7 @@ def train_bpe(counts: Mapping[str, int], num_merges: int) -> list[Pair]:
     for new_id in range(256, 256 + num_merges):
         pairs: Counter[Pair] = Counter()
         for ids, count in chunks:
-            for pair in zip(ids, ids[1:]):
+            for pair in pairwise(ids):
                 pairs[pair] += count
         if not pairs:
             break
@@ -193,7 +194,6 @@ def bpe_decode(ids: Sequence[int], merges: Sequence[Pair]) -> str:
 # --- writing --------------------------------------------------------------------------------------------
 
 
-@torch.no_grad()
 def generate(
     model: Callable[[Tensor], Tensor],
     prompt: Tensor,
@@ -215,7 +215,8 @@ def generate(
     ids = prompt
     for i in range(new_tokens):
         context = ids[-max_len:]  # (at most max_len,)
-        logits = model(context[None])[:, -1]  # (1, vocab_size): about the token that follows the last one
+        with torch.no_grad():
+            logits = model(context[None])[:, -1]  # (1, vocab_size): about the token that follows the last one
         logits = top_k_filter(logits, top_k)
         drawn = sample(logits, temperature, draws[i : i + 1])  # (1,)
         ids = torch.cat([ids, drawn])
