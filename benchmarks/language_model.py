@@ -1,7 +1,7 @@
 """Language model: the docstrings of the standard library in characters, tested on modules that were held out.
 
-Two seeds of the notebook's model (0.6 million parameters) and of a smaller one. Beside them, on the same text: nanoGPT's
-recipe for a CPU, which is given as much CPU time as the first model or more, and what can be had without a network.
+Two seeds of the notebook's model (0.6 million parameters) and of a smaller one. Beside them, on the same text:
+nanoGPT's recipe for a CPU, given as much CPU time as the first model or more, and what can be had without a network.
 Then the model that comes with the course. The text, and so every number, depends a little on the version of Python.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from functools import partial
 
-import torch
 from torch import nn
 
 from benchmarks import nano_gpt
@@ -70,6 +69,5 @@ def run() -> list[Row]:
             first = seconds, text_bits(model, held_out)
         small, seconds = timed(partial(train_writer, seed, STEPS_OF_THE_SMALL, new_small_writer))
         rows += rows_of(f"d_model 96, seed {seed}", small, seconds, bits=2.40, most_seconds=70)
-    torch.manual_seed(0)
     shipped = at_most("as shipped: bits per character", text_bits(load_writer(), held_out), 2.0)
     return [*rows, *rows_beside_nano_gpt(*first), shipped, *rows_without_a_network(corpus)]

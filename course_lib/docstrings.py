@@ -23,10 +23,23 @@ ID_OF = {character: number for number, character in enumerate(ALPHABET)}
 
 OFTEN_MISSING = {"ensurepip", "idlelib", "lib2to3", "distutils", "site-packages", "dist-packages", "tkinter", "turtle"}
 OF_DEVELOPERS = {"test", "tests", "idle_test", "turtledemo", "pydoc_data", "__pycache__"}
-DROPPED = set(
-    "aifc asynchat asyncore cgi cgitb chunk crypt imghdr imp mailcap msilib nntplib pipes smtpd sndhdr sre_compile "
-    "sre_constants sre_parse sunau telnetlib uu xdrlib".split()
-)
+DROPPED = {
+    *(
+        "aifc",
+        "asynchat",
+        "asyncore",
+        "cgi",
+        "cgitb",
+        "chunk",
+        "crypt",
+        "imghdr",
+        "imp",
+        "mailcap",
+        "msilib",
+        "nntplib",
+    ),
+    *("pipes", "smtpd", "sndhdr", "sre_compile", "sre_constants", "sre_parse", "sunau", "telnetlib", "uu", "xdrlib"),
+}
 LEFT_OUT = OFTEN_MISSING | OF_DEVELOPERS | DROPPED
 HELD_OUT = 10  # one module of so many
 

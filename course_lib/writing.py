@@ -143,8 +143,8 @@ def write(
 ) -> Tensor:
     """Continue several prompts at once, (rows, time). `choose` is given logits (rows, vocab) and returns ids (rows,).
 
-    For example `lambda logits: sample(top_p_filter(logits, 0.9), 1.0, torch.rand(len(logits)))`. The model sees the last
-    `length` tokens. Returns: (rows, time + new_tokens).
+    For example `lambda logits: sample(top_p_filter(logits, 0.9), 1.0, torch.rand(len(logits)))`. The model sees the
+    last `length` tokens. Returns: (rows, time + new_tokens).
     """
     ids = prompts
     for _ in range(new_tokens):

@@ -21,6 +21,7 @@
 import math
 import os
 from collections import Counter
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import torch
@@ -45,10 +46,10 @@ show_map("11_language_model")
 # %% [markdown]
 # ## 1 · A text
 #
-# We need a long text that may be used freely and that everybody has. Python brings one: the *docstrings* of its standard
-# library, more than a million characters of technical English, with examples in code. Nine modules of ten are for
-# training. The others are **held out**: no model below is trained on them. Characters that a plain keyboard lacks are
-# dropped, so that 96 remain.
+# We need a long text that may be used freely and that everybody has. Python brings one: the *docstrings* of its
+# standard library, more than a million characters of technical English, with examples in code. Nine modules of ten are
+# for training. The others are **held out**: no model below is trained on them. Characters that a plain keyboard lacks
+# are dropped, so that 96 remain.
 
 # %%
 corpus = docstrings.make_corpus(one_of=10 if FAST else 1)
@@ -72,19 +73,19 @@ if not FAST:
 # $$P(x_1 \dots x_n) = \prod_t P(x_t \mid x_1 \dots x_{t-1})$$
 #
 # What is that good for? Suppose four symbols have the probabilities ½, ¼, ⅛, ⅛. The code words 0, 10, 110, 111 can be
-# told apart without commas, and each has $-\log_2 p$ {{term bit|bits}}: 1, 2, 3, 3. No code needs fewer on average.
-# So **the better a model predicts, the shorter its code**, and
-# the length of a text's best code is
+# told apart without commas, and each has $-\log_2 p$ {{term bit|bits}}: 1, 2, 3, 3. No code needs fewer on average. So
+# **the better a model predicts, the shorter its code**, and the length of a text's best code is
 #
 # $$-\log_2 P(x_1 \dots x_n) = \sum_t -\log_2 P(x_t \mid x_1 \dots x_{t-1})$$
 #
-# The simplest predictor counts. An {{term n-gram}} model looks at the last $n - 1$ tokens only: how often did each token
-# $z$ follow them in the training text? With $C(\cdot)$ for counts and $V$ for the size of the {{term vocabulary}}:
+# The simplest predictor counts. An {{term n-gram}} model looks at the last $n - 1$ tokens only: how often did each
+# token $z$ follow them in the training text? With $C(\cdot)$ for counts and $V$ for the size of the {{term
+# vocabulary}}:
 #
 # $$P(z \mid a \dots y) = \frac{C(a \dots y\,z) + s}{\sum_{v} C(a \dots y\,v) + s\,V}$$
 #
-# The smoothing $s > 0$ leaves something for what was never seen: a single probability of 0 would make the code of the whole
-# text infinitely long.
+# The smoothing $s > 0$ leaves something for what was never seen: a single probability of 0 would make the code of the
+# whole text infinitely long.
 #
 # {{exercise ngram_model}}
 
@@ -131,8 +132,8 @@ claim("after q there is nearly always u", u_after_q > (0.5 if FAST else 0.85))
 # %% [markdown]
 # After *q* comes *u*, and little else in the table is as certain. Do these probabilities really make a code?
 # **Arithmetic coding** divides the interval from 0 to 1 among all characters as the model finds them likely, takes the
-# piece of the character that comes, divides that one in the same way, and so on. Any number inside the last piece stands
-# for the whole text, and it takes about $-\log_2 P$ bits to write one down. Who has the same model can read it:
+# piece of the character that comes, divides that one in the same way, and so on. Any number inside the last piece
+# stands for the whole text, and it takes about $-\log_2 P$ bits to write one down. Who has the same model can read it:
 
 # %%
 sentence = encode("Return the number of items in the list.")
@@ -209,7 +210,9 @@ per_word = len(corpus.held_out) / len(corpus.held_out.split())
 print(f"cross-entropy        {nats:.3f} nats per character, the loss of training")
 print(f"                     {bits['bigram']:.3f} bits per character")
 print(f"perplexity           {math.exp(nats):.2f} per character = 2 ** {bits['bigram']:.3f}")
-print(f"                     {math.exp(nats * per_word):,.0f} per word of {per_word:.1f} characters, its space included")
+print(
+    f"                     {math.exp(nats * per_word):,.0f} per word of {per_word:.1f} characters, its space included"
+)
 for text in ("naive cafe", "naïve café", "你好"):
     print(f"{text}: {len(text)} characters, {len(text.encode())} bytes in UTF-8")
 
@@ -220,9 +223,9 @@ claim("the perplexity is 2 to the bits", abs(math.exp(nats) - 2 ** bits["bigram"
 # {{term cross-entropy|Cross-entropy}} in {{term nat|nats}}, bits, and {{term perplexity}} say the same, but *per what*
 # must be said with them. For plain English a character is one byte, and bits per byte are bits per character.
 #
-# Now longer contexts. A table for $n = 5$ would have $96^5 \approx 8$ billion entries. Instead, only the runs that occur
-# are stored, and a context that was seen rarely **backs off** to a shorter one. Beside it two compression programs,
-# which also learn as they go; *primed* means that the program has read the training text before.
+# Now longer contexts. A table for $n = 5$ would have $96^5 \approx 8$ billion entries. Instead, only the runs that
+# occur are stored, and a context that was seen rarely **backs off** to a shorter one. Beside it two compression
+# programs, which also learn as they go; *primed* means that the program has read the training text before.
 
 # %% figure Bits per character without a network
 five = writing.backoff_log_probabilities(train, held_out, 5, len(ALPHABET))
@@ -308,8 +311,8 @@ plt.show()
 #
 # The block is given: `reference.DecoderBlock(d_model, num_heads, d_ff)` is a {{term pre-norm}} layer with causal
 # {{term multi-head attention}} and a {{term feed-forward network}}. Positions are inside of the attention
-# ({{term RoPE}}), so none are added to the embeddings. The output uses the same table $E$
-# ({{term weight tying}}). It begins small, with a standard deviation of 0.02, so that the first logits are near 0.
+# ({{term RoPE}}), so none are added to the embeddings. The output uses the same table $E$ ({{term weight tying}}). It
+# begins small, with a standard deviation of 0.02, so that the first logits are near 0.
 #
 # {{exercise GPT}}
 
@@ -433,9 +436,9 @@ print(repr(write(model, "Return the ", 50, temperature=1.0)))
 # ## 7 · Training
 #
 # 2,200 steps, each on 16 windows, with your `text_windows` and your `GPT`; the learning rate rises for 100 steps and
-# falls along a cosine. It takes about three minutes, and now and then the model writes a line with your `generate`.
-# (If you cannot wait: with `TRAIN = False` your class gets the weights that come with the course, the same recipe with
-# more steps.)
+# falls along a cosine. It takes about three minutes, and now and then the model writes a line with your `generate`. (If
+# you cannot wait: with `TRAIN = False` your class gets the weights that come with the course, the same recipe with more
+# steps.)
 
 # %%
 TRAIN = True
@@ -503,7 +506,9 @@ def gpt_probabilities(so_far: Tensor) -> Tensor:
 by_gpt = coded(gpt_probabilities, "GPT")
 gpt_surprise = [-gpt_probabilities(sentence[:t])[sentence[t]].log2().item() for t in range(1, len(sentence))]
 context = torch.cat([encode("\n\n\n"), sentence])
-five_surprise = -writing.backoff_log_probabilities(train, context, 5, len(ALPHABET)) / math.log(2)  # from character 1 on
+five_surprise = -writing.backoff_log_probabilities(train, context, 5, len(ALPHABET)) / math.log(
+    2
+)  # from character 1 on
 figure, ax = plt.subplots(figsize=(10, 2.8))
 places = range(1, len(sentence))
 ax.bar([t - 0.2 for t in places], five_surprise, 0.4, label="5-gram", color=COLOURS[4])
@@ -564,7 +569,8 @@ claim("greedy decoding repeats itself", quality["greedy"][0] > (0.0 if FAST else
 if not FAST:
     claim("the hotter, the fewer real words", quality["T = 0.5"][1] > quality["T = 1"][1] > quality["T = 1.5"][1])
     claim("sampling hardly repeats", quality["T = 1"][0] < 0.1)
-    claim("cutting the tail gives more real words", min(quality["T = 1, top-k 5"][1], quality["T = 1, top-p 0.9"][1]) > quality["T = 1"][1])  # fmt: skip
+    cut = min(quality["T = 1, top-k 5"][1], quality["T = 1, top-p 0.9"][1])
+    claim("cutting the tail gives more real words", cut > quality["T = 1"][1])
 
 # %% [markdown]
 # Greedy decoding runs in circles: what has just been written is the best prediction of what comes next. Sampling leaves
@@ -574,17 +580,20 @@ if not FAST:
 # What does a **prompt** do to a model that has seen nothing but docstrings?
 
 # %%
-for prompt in ("Raise a ", ">>> x = [1, 2, 3]\n>>> ", "Once upon a time there was a ", "Question: Who wrote Hamlet?\nAnswer: "):
+for prompt in (
+    "Raise a ",
+    ">>> x = [1, 2, 3]\n>>> ",
+    "Once upon a time there was a ",
+    "Question: Who wrote Hamlet?\nAnswer: ",
+):
     surprise = bits_of(writing.log_probabilities(model, encode(prompt), length=len(prompt) - 1))
     written = write(model, prompt, 20 if FAST else 120, temperature=0.6, top_k=20, seed=2)
     print(f"--- {prompt!r}: {surprise:.1f} bits per character\n{prompt}{written}\n")
 
 # %% claims
-story, usual = (
-    bits_of(writing.log_probabilities(model, encode(text), length=len(text) - 1))
-    for text in ("Once upon a time there was a king who had a daughter.", "Return a list of all the names that are used in the module.")
-)  # fmt: skip
-claim("a fairy tale surprises it more than a docstring", story > usual + 0.5)
+tale, usual = "Once upon a time there was a king who had a daughter.", "Return a list of all the names that are used."
+surprises = [bits_of(writing.log_probabilities(model, encode(text), len(text) - 1)) for text in (tale, usual)]
+claim("a fairy tale surprises it more than a docstring", surprises[0] > surprises[1] + 0.5)
 
 # %% [markdown]
 # A prompt does not ask the model anything; it is the beginning of a document. Whatever it says, the model goes on as a
@@ -635,24 +644,25 @@ if not FAST:
     claim("a lower temperature keeps closer to the text", copied["your GPT, T = 0.5"][1] >= mine[1])
 
 # %% [markdown]
-# Your model has seen each character about twice. At $T = 1$ it copies no more than people do, who also write
-# "Return True if the …" again and again; at a lower temperature it falls back on stock phrases. The small model that has seen
-# one page a hundred times writes that page. **Memorisation comes from repetition**, which is why large training texts are
-# cleaned of duplicates. (Carlini et al. 2021 got names and telephone numbers out of GPT-2.)
+# Your model has seen each character about twice. At $T = 1$ it copies no more than people do, who also write "Return
+# True if the …" again and again; at a lower temperature it falls back on stock phrases. The small model that has seen
+# one page a hundred times writes that page. **Memorisation comes from repetition**, which is why large training texts
+# are cleaned of duplicates. (Carlini et al. 2021 got names and telephone numbers out of GPT-2.)
 #
 # {{question is_it_a_copy}}
 #
 # A friend's model wrote a paragraph that stands, word for word, in its training text. "So it only copies", she says.
-# What would you measure before you agree? And would a *low* share of copied text prove that the model memorised nothing?
+# What would you measure before you agree? And would a *low* share of copied text prove that the model memorised
+# nothing?
 
 # %% answer is_it_a_copy 2 [markdown]
 # ### BEGIN SOLUTION
 # One paragraph proves little: some phrases are so common that people write them again too. I would measure the length
 # of the runs that many samples share with the training text, and compare with a control: held-out text of the same kind
-# and length. It also matters how often that paragraph stands in the training text, and how the sample was drawn (prompt,
-# temperature): greedy samples and prompts from the training text copy more. (1 point.) No: what a sample does not show
-# can still be there. With the right prompt, for example the beginning of a page that was seen often, the model may
-# continue it word for word; and copies with small changes are not counted. (1 point.)
+# and length. It also matters how often that paragraph stands in the training text, and how the sample was drawn
+# (prompt, temperature): greedy samples and prompts from the training text copy more. (1 point.) No: what a sample does
+# not show can still be there. With the right prompt, for example the beginning of a page that was seen often, the model
+# may continue it word for word; and copies with small changes are not counted. (1 point.)
 # ### END SOLUTION
 
 # %% [markdown]
@@ -662,8 +672,8 @@ if not FAST:
 # could not be written. In between are pieces. BERT's **WordPiece** writes *walking* as *walk* + *##ing*; GPT-2 uses
 # {{term byte-pair encoding}}, which you write now.
 #
-# Begin with the bytes of the text (UTF-8, so that *every* text can be written): ids 0 to 255. Then, again and again, take
-# the pair of neighbours that occurs most often, and make it one new piece, everywhere:
+# Begin with the bytes of the text (UTF-8, so that *every* text can be written): ids 0 to 255. Then, again and again,
+# take the pair of neighbours that occurs most often, and make it one new piece, everywhere:
 #
 # $$\text{merge}_i = \arg\max_{(a, b)} \sum_{\text{chunk}} \text{count}(\text{chunk}) \cdot
 # \#\{(a, b) \text{ in chunk}\} \qquad \text{new id: } 256 + i$$
@@ -692,7 +702,7 @@ def train_bpe(counts: dict[str, int], num_merges: int) -> list[tuple[int, int]]:
     for new_id in range(256, 256 + num_merges):
         pairs = Counter()
         for ids, count in chunks:
-            for pair in zip(ids, ids[1:]):
+            for pair in pairwise(ids):
                 pairs[pair] += count
         if not pairs:
             break
@@ -792,10 +802,11 @@ def train_small(ids: Tensor, vocab_size: int, d_model: int, what: str, steps: in
 SWEEP = 20 if FAST else 400  # steps
 test = held_out[: 3000 if FAST else 30_000]
 dictionary = {chunk: to_pieces(chunk, merges) for chunk in set(chunks) | set(writing.chunks_of(decode(test)))}
-train_pieces, test_pieces = (
-    torch.tensor([piece for chunk in each for piece in dictionary[chunk]]) for each in (chunks, writing.chunks_of(decode(test)))
-)  # fmt: skip
-lengths = torch.tensor([len(from_pieces([piece], merges)) for piece in range(256 + len(merges))])  # characters of a piece
+as_pieces = lambda chunks: torch.tensor([piece for chunk in chunks for piece in dictionary[chunk]])
+train_pieces, test_pieces = as_pieces(chunks), as_pieces(writing.chunks_of(decode(test)))
+lengths = torch.tensor(
+    [len(from_pieces([piece], merges)) for piece in range(256 + len(merges))]
+)  # characters of a piece
 print(f"{len(train) / len(train_pieces):.2f} characters per piece")
 
 on_characters = train_small(train, len(ALPHABET), 64, "characters", SWEEP)
@@ -813,20 +824,23 @@ if not FAST:
     claim("per character they are better", by_pieces < by_characters - 0.1)
 
 # %% [markdown]
-# Per token the model on pieces looks worse, since a piece is harder to guess than a character. Per character it is better:
-# the same 64 places hold more text, and the same steps have read more of it. The price is a larger table of embeddings.
+# Per token the model on pieces looks worse, since a piece is harder to guess than a character. Per character it is
+# better: the same 64 places hold more text, and the same steps have read more of it. The price is a larger table of
+# embeddings.
 #
 # ## 11 · How large, how fast?
 #
-# Two questions come before each large training: which learning rate, and how large a model? Small models answer the first
-# one cheaply. For the second, people found (Kaplan et al. 2020) that the loss falls with the size $N$ of the model as a
+# Two questions come before each large training: which learning rate, and how large a model? Small models answer the
+# first one cheaply. For the second, people found (Kaplan et al. 2020) that the loss falls with the size $N$ of the
+# model as a
 # {{term power law}}, a straight line if both axes are logarithmic:
 #
 # $$\text{loss} \approx c \cdot N^{-\alpha} \qquad\qquad \ln \text{loss} \approx \ln c - \alpha \ln N$$
 #
 # The line with the smallest squared distances has, for $x = \ln N$ and $y = \ln \text{loss}$, the slope
 #
-# $$-\alpha = \frac{\sum_i (x_i - \bar x)(y_i - \bar y)}{\sum_i (x_i - \bar x)^2} \qquad\qquad \ln c = \bar y + \alpha\, \bar x$$
+# $$-\alpha = \frac{\sum_i (x_i - \bar x)(y_i - \bar y)}{\sum_i (x_i - \bar x)^2} \qquad\qquad
+# \ln c = \bar y + \alpha\, \bar x$$
 #
 # {{exercise fit_power_law}}
 
@@ -858,7 +872,9 @@ for peak in rates:
     swept = train_small(train, len(ALPHABET), 32, f"rate {peak:g}", SWEEP, peak)
     by_rate.append(bits_of(writing.log_probabilities(swept, test)))
 widths = [16, 32, 64, 128]
-swept_models = [on_characters if d == 64 else train_small(train, len(ALPHABET), d, f"d_model {d}", SWEEP) for d in widths]
+swept_models = [
+    on_characters if d == 64 else train_small(train, len(ALPHABET), d, f"d_model {d}", SWEEP) for d in widths
+]
 sizes = torch.tensor([float(sum(p.numel() for p in swept.blocks.parameters())) for swept in swept_models])
 by_size = torch.tensor([bits_of(writing.log_probabilities(swept, test)) for swept in swept_models])
 scale, exponent = own_fit(sizes[:3], by_size[:3])
@@ -867,7 +883,9 @@ print(f"loss ≈ {scale:.2f} · N^-{exponent:.3f}, from the three smaller models
 print(f"the largest: predicted {predicted[3]:.2f}, measured {by_size[3]:.2f} bits per character")
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.2))
 axes[0].plot(rates, by_rate, "o-")
-axes[0].set(title=f"d_model 32, {SWEEP} steps", xlabel="highest learning rate", ylabel="bits per character", xscale="log")
+axes[0].set(
+    title=f"d_model 32, {SWEEP} steps", xlabel="highest learning rate", ylabel="bits per character", xscale="log"
+)
 axes[1].plot(sizes, by_size, "o", label="measured")
 axes[1].plot(sizes, predicted, "--", color=COLOURS[1], label="power law through the first three")
 axes[1].set(title=f"{SWEEP} steps each", xlabel="parameters in the blocks", ylabel="bits per character")
@@ -886,22 +904,22 @@ if not FAST:
     claim("the line predicts the largest to within a tenth or so", abs(predicted[3] - by_size[3]).item() < 0.25)
 
 # %% [markdown]
-# A rate ten times too small costs more than a model four times too small. On the right the three small models
-# predict the fourth, 16 times as large as the second, quite well. Mind what the line does not say: all models took the
-# same number of steps, and the loss cannot fall forever below the {{term entropy}} of the text.
+# A rate ten times too small costs more than a model four times too small. On the right the three small models predict
+# the fourth, 16 times as large as the second, quite well. Mind what the line does not say: all models took the same
+# number of steps, and the loss cannot fall forever below the {{term entropy}} of the text.
 #
 # {{question beyond_the_line}}
 #
-# Somebody extends the line to a model 10,000 times as large and promises 1 bit per character after the same
-# number of steps. Give two reasons for doubt, and say what you would measure.
+# Somebody extends the line to a model 10,000 times as large and promises 1 bit per character after the same number of
+# steps. Give two reasons for doubt, and say what you would measure.
 
 # %% answer beyond_the_line 2 [markdown]
 # ### BEGIN SOLUTION
 # One point for each of two reasons, with a measurement for at least one. For example: a line through three or four
-# points over two orders of magnitude says little about four more; train two or three sizes in between and see whether they stay
-# on it. The text has an entropy above 0, so the curve has to bend; fit a law with a constant term. The number of steps
-# and the amount of text were fixed: a large model on one megabyte would learn it by heart, and the held-out loss
-# would rise again; watch the held-out curve, or let the text grow with the model (Hoffmann et al. 2022). The best
+# points over two orders of magnitude says little about four more; train two or three sizes in between and see whether
+# they stay on it. The text has an entropy above 0, so the curve has to bend; fit a law with a constant term. The number
+# of steps and the amount of text were fixed: a large model on one megabyte would learn it by heart, and the held-out
+# loss would rise again; watch the held-out curve, or let the text grow with the model (Hoffmann et al. 2022). The best
 # learning rate changes with the size; repeat the sweep at each size.
 # ### END SOLUTION
 
@@ -909,8 +927,8 @@ if not FAST:
 # ## 12 · GPT-2
 #
 # Your class *is* GPT-2, up to details: learned positions instead of RoPE, GELU, and pieces from byte-pair encoding. Its
-# largest model has 48 blocks, $d_\text{model} = 1600$, 25 heads, 50,257 tokens and 1,024 positions. Each block has
-# $4 d^2 + 4d$ parameters in the attention, $8 d^2 + 5d$ in the feed-forward network and $4d$ in two norms:
+# largest model has 48 blocks, $d_\text{model} = 1600$, 25 heads, 50,257 tokens and 1,024 positions. Each block has $4
+# d^2 + 4d$ parameters in the attention, $8 d^2 + 5d$ in the feed-forward network and $4d$ in two norms:
 #
 # $$\underbrace{V d}_{\text{tokens}} + \underbrace{1024\, d}_{\text{positions}} +
 # 48\,(12 d^2 + 13 d) + \underbrace{2 d}_{\text{last norm}}$$
@@ -925,10 +943,10 @@ print(f"by the formula {by_formula:,}; your class {by_class:,} + {1024 * d:,} fo
 
 theirs, ours = 170_000 * 32 * 256, 2200 * 16 * LENGTH  # characters seen
 small = own_GPT(256, 256, 8, 1024, 12)
-small_parameters = sum(p.numel() for p in small.parameters())
-print(f"12 blocks of width 256: {small_parameters / 1e6:.1f} million parameters, {theirs / 1e9:.2f} billion characters seen")
-print(f"your GPT: {sum(parameters.values()) / 1e6:.1f} million parameters, {ours / 1e6:.2f} million characters seen")
-work = small_parameters * theirs / (sum(parameters.values()) * ours)
+for name, built, seen in (("12 blocks", small, theirs), ("your GPT", model, ours)):
+    size = sum(p.numel() for p in built.parameters())
+    print(f"{name}: {size / 1e6:.1f} million parameters, {seen / 1e6:,.1f} million characters seen")
+work = sum(p.numel() for p in small.parameters()) * theirs / (sum(parameters.values()) * ours)
 print(f"that is about {work:,.0f} times the work")
 
 # %% claims
@@ -941,20 +959,20 @@ claim("about ten thousand times the work", 8_000 < work < 14_000)
 #
 # | model | trained | bits per byte |
 # |---|---|---|
-# | 12 blocks, width 256, windows of 256 characters (Bloem 2019) | 170,000 batches of 32, a day on one GPU: some 10,000 times your training | 1.343 |
+# | 12 blocks, width 256, windows of 256 characters (Bloem 2019) | 170,000 batches of 32, a day on one GPU | 1.343 |
 # | GPT-2, 1.5 billion (Radford et al. 2019) | on other text, and never on *enwik8* | 0.93 |
 #
-# **The data.** GPT-2 was trained on *WebText*: the text of pages to which users of Reddit had linked, if the link
-# had at least three points, so that somebody had found it worth reading. That gave 8 million pages, 40 GB.
+# **The data.** GPT-2 was trained on *WebText*: the text of pages to which users of Reddit had linked, if the link had
+# at least three points, so that somebody had found it worth reading. That gave 8 million pages, 40 GB.
 #
-# **The release.** In February 2019 OpenAI published the paper and only the smallest model, for fear that the
-# largest would be used to write false news by the thousand. That was disputed. One can still read that the full model was
-# never published, but it was: larger ones followed in May and August, the full model in November 2019.
+# **The release.** In February 2019 OpenAI published the paper and only the smallest model, for fear that the largest
+# would be used to write false news by the thousand. That was disputed. One can still read that the full model was never
+# published, but it was: larger ones followed in May and August, the full model in November 2019.
 #
 # ## What you can do now
 #
-# Say what a bit per character is, count n-grams, cut windows, build and train a GPT, make it write, measure whether
-# it copies, learn pieces, and read a scaling curve with doubt.
+# Say what a bit per character is, count n-grams, cut windows, build and train a GPT, make it write, measure whether it
+# copies, learn pieces, and read a scaling curve with doubt.
 #
 # **To read on**: Radford et al. (2019), *Language Models are Unsupervised Multitask Learners* · Sennrich et al. (2016),
 # *Neural Machine Translation of Rare Words with Subword Units* · Kaplan et al. (2020), *Scaling Laws for Neural

@@ -95,7 +95,7 @@ def test_known_lines():
 
 
 def test_nothing_is_imported():
-    """Modules of the standard library do things when they are imported: `this` prints, `antigravity` opens a browser."""
+    """Some modules do things when they are imported: `this` prints, `antigravity` opens a browser."""
     before = set(sys.modules)
     make_corpus.__wrapped__(one_of=20)
     assert set(sys.modules) == before

@@ -175,7 +175,7 @@ def test_what_is_certain_costs_no_bits():
 
 def test_chunks():
     text = "x = f(10,  'ab')\n\n  return the_length"
-    assert chunks_of(text) == ["x", " =", " f", "(", "10", ",", "  ", "'", "ab", "')", "\n\n  ", "return", " the", "_", "length"]  # fmt: skip
+    assert "|".join(chunks_of(text)) == "x| =| f|(|10|,|  |'|ab|')|\n\n  |return| the|_|length"
     everything = make_corpus(one_of=20).train
     assert "".join(chunks_of(everything)) == everything
 
