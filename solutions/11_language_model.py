@@ -79,8 +79,8 @@ if not FAST:
 # $$-\log_2 P(x_1 \dots x_n) = \sum_t -\log_2 P(x_t \mid x_1 \dots x_{t-1})$$
 #
 # The simplest predictor counts. An {{term n-gram}} model looks at the last $n - 1$ tokens only: how often did each
-# token $z$ follow them in the training text? With $C(\cdot)$ for counts and $V$ for the size of the {{term
-# vocabulary}}:
+# token $z$ follow them in the training text? With $C(\cdot)$ for counts and $V$ for the size of the
+# {{term vocabulary}}:
 #
 # $$P(z \mid a \dots y) = \frac{C(a \dots y\,z) + s}{\sum_{v} C(a \dots y\,v) + s\,V}$$
 #
@@ -114,13 +114,13 @@ check(ngram_model)
 # %% figure A corner of your bigram table: what follows what?
 own_ngrams = yours("ngram_model", ngram_model)
 unigram, bigram = (own_ngrams(train, n, len(ALPHABET), smoothing=0.1) for n in (1, 2))
-common = [place for place in unigram.argsort(descending=True).tolist() if ALPHABET[place].isalpha()][:13]
-common = [ALPHABET.index("q"), *common]
-names = [ALPHABET[place] for place in common]
+letters = [place for place in unigram.argsort(descending=True).tolist() if ALPHABET[place].islower()][:14]
+rows = [ALPHABET.index("q"), *letters]
+columns = [*letters, ALPHABET.index(" ")]
 figure, ax = plt.subplots(figsize=(7.6, 5))
 show_matrix(
-    bigram[common][:, [*common[1:], ALPHABET.index("u"), ALPHABET.index(" ")]], "P(next character | this character)",
-    rows="this character", columns="next character", row_names=names, column_names=[*names[1:], "u", "␣"],
+    bigram[rows][:, columns], "P(next character | this character)", rows="this character", columns="next character",
+    row_names=[ALPHABET[place] for place in rows], column_names=[*(ALPHABET[place] for place in letters), "␣"],
     numbers=False, colourbar=True, limits=(0, 1), ax=ax,
 )  # fmt: skip
 plt.show()
@@ -292,7 +292,7 @@ for ax, given, asked in zip(axes, inputs, targets):
         rowLabels=["given", "asked for"], cellLoc="center", loc="center", bbox=(0, 0, 1, 1),
     )  # fmt: skip
     ax.axis("off")
-axes[0].set_title("One window above the other, 12 characters each")
+axes[0].set_title("Two windows of 12 characters")
 plt.show()
 
 # %% [markdown]
@@ -448,7 +448,7 @@ curve: list[tuple[int, float]] = []  # step, bits per character of a piece of th
 
 def report(step: int, loss: float) -> None:
     if step % (STEPS // 10) == 0:
-        curve.append((step, bits_of(writing.log_probabilities(model, held_out[:8000]))))
+        curve.append((step, bits_of(writing.log_probabilities(model, held_out[: 500 if FAST else 6000]))))
         model.train()
     if step in (STEPS // 20, STEPS // 4, STEPS // 2, STEPS):
         line = "Return the " + write(model, "Return the ", 60, temperature=0.7)
@@ -514,8 +514,8 @@ places = range(1, len(sentence))
 ax.bar([t - 0.2 for t in places], five_surprise, 0.4, label="5-gram", color=COLOURS[4])
 ax.bar([t + 0.2 for t in places], gpt_surprise, 0.4, label="your GPT", color=COLOURS[1])
 ax.set_xticks(range(len(sentence)), [character.replace(" ", "␣") for character in decode(sentence)])
-ax.set(title="Surprise", xlabel="character", ylabel="bits")
-ax.legend()
+ax.set(title="Surprise at each character", xlabel="character", ylabel="bits")
+ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 plt.show()
 
 # %% claims
@@ -927,8 +927,8 @@ if not FAST:
 # ## 12 · GPT-2
 #
 # Your class *is* GPT-2, up to details: learned positions instead of RoPE, GELU, and pieces from byte-pair encoding. Its
-# largest model has 48 blocks, $d_\text{model} = 1600$, 25 heads, 50,257 tokens and 1,024 positions. Each block has $4
-# d^2 + 4d$ parameters in the attention, $8 d^2 + 5d$ in the feed-forward network and $4d$ in two norms:
+# largest model has 48 blocks, $d_\text{model} = 1600$, 25 heads, 50,257 tokens and 1,024 positions. Each block has
+# $4 d^2 + 4d$ parameters in the attention, $8 d^2 + 5d$ in the feed-forward network and $4d$ in two norms:
 #
 # $$\underbrace{V d}_{\text{tokens}} + \underbrace{1024\, d}_{\text{positions}} +
 # 48\,(12 d^2 + 13 d) + \underbrace{2 d}_{\text{last norm}}$$
