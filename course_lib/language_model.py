@@ -186,7 +186,7 @@ def bpe_decode(ids: Sequence[int], merges: Sequence[Pair]) -> str:
     """
     pieces = [bytes([byte]) for byte in range(256)]  # what each id stands for
     for first, second in merges:
-        pieces.append(pieces[first] + pieces[second])
+        pieces += [pieces[first] + pieces[second]]
     whole = b"".join(pieces[piece] for piece in ids)
     return whole.decode("utf-8", errors="replace")
 

@@ -103,7 +103,7 @@ def text_piece_by_piece(ids, merges):
     A character whose bytes lie in two pieces is lost: each half alone is no text."""
     pieces = [bytes([byte]) for byte in range(256)]
     for first, second in merges:
-        pieces.append(pieces[first] + pieces[second])
+        pieces += [pieces[first] + pieces[second]]
     return "".join(pieces[piece].decode("utf-8", errors="replace") for piece in ids)
 
 
@@ -113,7 +113,7 @@ def text_byte_by_byte(ids, merges):
     together, as UTF-8."""
     pieces = [bytes([byte]) for byte in range(256)]
     for first, second in merges:
-        pieces.append(pieces[first] + pieces[second])
+        pieces += [pieces[first] + pieces[second]]
     whole = b"".join(pieces[piece] for piece in ids)
     return whole.decode("latin-1")
 
@@ -131,7 +131,7 @@ def parts_exchanged(ids, merges):
     """You put the second part of a merge before the first."""
     pieces = [bytes([byte]) for byte in range(256)]
     for first, second in merges:
-        pieces.append(pieces[second] + pieces[first])
+        pieces += [pieces[second] + pieces[first]]
     whole = b"".join(pieces[piece] for piece in ids)
     return whole.decode("utf-8", errors="replace")
 
@@ -156,7 +156,7 @@ def ids_from_255(ids, merges):
     """You look up the merges one place too far on: id 256 is the first merge, number 0."""
     pieces = [bytes([byte]) for byte in range(255)]
     for first, second in merges:
-        pieces.append(pieces[first] + pieces[second])
+        pieces += [pieces[first] + pieces[second]]
     whole = b"".join(pieces[min(piece, len(pieces) - 1)] for piece in ids)
     return whole.decode("utf-8", errors="replace")
 
@@ -166,7 +166,7 @@ def ids_from_257(ids, merges):
     """You look up the merges one place too early: id 256 is the first merge, number 0."""
     pieces = [bytes([byte]) for byte in range(256)] + [b""]
     for first, second in merges:
-        pieces.append(pieces[first] + pieces[second])
+        pieces += [pieces[first] + pieces[second]]
     whole = b"".join(pieces[piece] for piece in ids)
     return whole.decode("utf-8", errors="replace")
 
@@ -177,7 +177,7 @@ def drops_broken_bytes(ids, merges):
     sees that something was there."""
     pieces = [bytes([byte]) for byte in range(256)]
     for first, second in merges:
-        pieces.append(pieces[first] + pieces[second])
+        pieces += [pieces[first] + pieces[second]]
     whole = b"".join(pieces[piece] for piece in ids)
     return whole.decode("utf-8", errors="ignore")
 
@@ -189,7 +189,7 @@ def insists_on_text(ids, merges):
     A model may write half a character."""
     pieces = [bytes([byte]) for byte in range(256)]
     for first, second in merges:
-        pieces.append(pieces[first] + pieces[second])
+        pieces += [pieces[first] + pieces[second]]
     whole = b"".join(pieces[piece] for piece in ids)
     return whole.decode("utf-8")
 
@@ -200,7 +200,7 @@ def escapes_broken_bytes(ids, merges):
     (errors="replace")."""
     pieces = [bytes([byte]) for byte in range(256)]
     for first, second in merges:
-        pieces.append(pieces[first] + pieces[second])
+        pieces += [pieces[first] + pieces[second]]
     whole = b"".join(pieces[piece] for piece in ids)
     return whole.decode("utf-8", errors="backslashreplace")
 
@@ -210,7 +210,7 @@ def spaces_between_pieces(ids, merges):
     """You put a space between the pieces. The spaces of the text are in the pieces already."""
     pieces = [bytes([byte]) for byte in range(256)]
     for first, second in merges:
-        pieces.append(pieces[first] + pieces[second])
+        pieces += [pieces[first] + pieces[second]]
     whole = b" ".join(pieces[piece] for piece in ids)
     return whole.decode("utf-8", errors="replace")
 
@@ -220,7 +220,7 @@ def strips_the_text(ids, merges):
     """You strip the text. The spaces at its ends belong to it."""
     pieces = [bytes([byte]) for byte in range(256)]
     for first, second in merges:
-        pieces.append(pieces[first] + pieces[second])
+        pieces += [pieces[first] + pieces[second]]
     whole = b"".join(pieces[piece] for piece in ids)
     return whole.decode("utf-8", errors="replace").strip()
 
@@ -230,7 +230,7 @@ def shows_the_bytes(ids, merges):
     """You return the bytes as Python prints them, b'…'. They still have to be decoded into text."""
     pieces = [bytes([byte]) for byte in range(256)]
     for first, second in merges:
-        pieces.append(pieces[first] + pieces[second])
+        pieces += [pieces[first] + pieces[second]]
     whole = b"".join(pieces[piece] for piece in ids)
     return str(whole)
 
@@ -240,7 +240,7 @@ def backwards(ids, merges):
     """The pieces are put together from the last to the first."""
     pieces = [bytes([byte]) for byte in range(256)]
     for first, second in merges:
-        pieces.append(pieces[first] + pieces[second])
+        pieces += [pieces[first] + pieces[second]]
     whole = b"".join(pieces[piece] for piece in reversed(ids))
     return whole.decode("utf-8", errors="replace")
 

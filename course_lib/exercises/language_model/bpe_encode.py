@@ -35,7 +35,7 @@ encoding = Exercise(
             "merges": [(A, A), (C, D), (B, C), (256, A), (256, 256), (B, 257)],
         },
         {
-            "chunk": " déjà dé",
+            "chunk": " déjà 5 € dé",
             "merges": [(195, 169), (ord("d"), 256), (195, 160), (ord("j"), 258), (ord(" "), 257), (257, 259)],
         },
         {
@@ -107,7 +107,7 @@ def characters_for_bytes(chunk, merges):
 def latin_1_bytes(chunk, merges):
     """Your bytes are those of Latin-1. The course uses UTF-8, in which é is two bytes, and in which every character can
     be written."""
-    ids = list(chunk.encode("latin-1", errors="replace"))
+    ids = list(chunk.encode("latin-1"))
     for number, pair in enumerate(merges):
         ids = merge_pair(ids, pair, 256 + number)
     return ids
@@ -140,10 +140,10 @@ def ids_from_255(chunk, merges):
 
 @encoding.misconception
 def ids_from_257(chunk, merges):
-    """Your first merge makes the id 257: you count the merges from 1. Merge number 0 makes 256."""
+    """Your first merge makes the id 257. Merge number 0 makes 256: the merges are counted from 0."""
     ids = list(chunk.encode("utf-8"))
-    for number, pair in enumerate(merges, start=1):
-        ids = merge_pair(ids, pair, 256 + number)
+    for number, pair in enumerate(merges):
+        ids = merge_pair(ids, pair, 257 + number)
     return ids
 
 

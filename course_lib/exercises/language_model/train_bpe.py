@@ -29,7 +29,7 @@ training = Exercise(
             "num_merges": 5,
         },
         {
-            "counts": {"aaaa": 2, "baaab": 3, " bb": 7, "aaaaa": 1},
+            "counts": {"aaaa": 2, "baaab": 1, " bb": 7},
             "num_merges": 6,
         },
         {
