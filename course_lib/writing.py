@@ -41,9 +41,20 @@ def new_writer(architecture: Architecture = GPT) -> nn.Module:
 
 
 def load_writer(architecture: Architecture = GPT) -> nn.Module:
-    """The model that comes with the course, trained by `python -m benchmarks.train_writer`."""
+    """The model that comes with the course, trained by `python -m benchmarks.train_writer`.
+
+    A class whose parameters have other names gets them in the order in which it made them. If that does not fit either,
+    the course's own class is taken.
+    """
+    saved = torch.load(WEIGHTS, map_location="cpu", weights_only=True)  # half precision in the file
     model = new_writer(architecture)
-    model.load_state_dict(torch.load(WEIGHTS, map_location="cpu", weights_only=True))  # half precision in the file
+    own = dict(model.named_parameters())
+    if own.keys() != saved.keys():
+        saved = dict(zip(own, saved.values()))
+    if [value.shape for value in own.values()] != [saved[name].shape for name in own if name in saved]:
+        print("Your class makes its parameters in another order than the course's, so the course's own is used here.")
+        return load_writer()
+    model.load_state_dict(saved, strict=False)  # a tied table may have a second name
     return model.eval()
 
 

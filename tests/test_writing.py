@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from course_lib import writing
 from course_lib.docstrings import ALPHABET, decode, encode, make_corpus
-from course_lib.language_model import GPT, ngram_model
+from course_lib.language_model import GPT, DecoderBlock, ngram_model
 from course_lib.writing import (
     WEIGHTS,
     arithmetic_code,
@@ -209,6 +209,44 @@ def test_the_shipped_model_is_small_and_good(corpus):
     assert text_bits(model, encode(corpus.held_out[:10_000])) < 2.4
     written = decode(write(model, encode("Return True if the ")[None], 60, sampler(0.5, 10, seed=1))[0])
     assert set(written) <= set(ALPHABET) and len(set(written.split()) & set(corpus.train.split())) >= 5
+
+
+class OtherNames(nn.Module):
+    """A right answer to the exercise with other names and a tied output layer."""
+
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, d_model)
+        self.layers = nn.ModuleList(DecoderBlock(d_model, num_heads, d_ff) for _ in range(num_layers))
+        self.last = nn.LayerNorm(d_model)
+        self.out = nn.Linear(d_model, vocab_size, bias=False)
+        self.out.weight = self.table.weight
+
+    def forward(self, ids):
+        x = self.table(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return self.out(self.last(x))
+
+
+class NormFirst(OtherNames):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        layers = self.layers
+        del self.layers
+        self.layers = layers  # now behind the norm
+
+
+def test_a_students_class_gets_the_weights(capsys):
+    ids = encode("Return the list.")[None]
+    expected = load_writer()(ids)
+    torch.testing.assert_close(load_writer(OtherNames)(ids), expected)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_class_that_the_weights_do_not_fit_costs_nothing(capsys):
+    model = load_writer(NormFirst)
+    assert isinstance(model, GPT) and "in another order" in capsys.readouterr().out
 
 
 def test_a_new_model_can_be_kept(tmp_path):
