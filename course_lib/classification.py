@@ -99,20 +99,24 @@ def confusion_matrix(predicted: Tensor, actual: Tensor, num_classes: int) -> Ten
 def wordpiece(word: str, vocabulary: Set[str]) -> list[str]:
     """Cut a word into pieces of the vocabulary, from the left, each as long as possible.
 
-    Pieces after the first are written with "##" in front, in the vocabulary and in the result.
-    Returns: the pieces; ["[UNK]"] if at some place no piece fits.
+    Pieces after the first have "##" in front, in the vocabulary and in the result: "walking" → ["walk", "##ing"].
+    The cut never goes back: where no piece fits, the whole word becomes ["[UNK]"], even if shorter pieces before that
+    place would have led on.
+
+    word: at least one letter; upper and lower case are different letters. Returns: the pieces.
     """
     pieces: list[str] = []
-    start = 0
-    while start < len(word):
-        mark = "##" if start > 0 else ""
-        end = len(word)
-        while end > start and mark + word[start:end] not in vocabulary:
-            end -= 1
-        if end == start:
+    rest = word
+    for _ in word:  # there are never more pieces than letters
+        mark = "##" if pieces else ""
+        fitting = [n for n in range(1, len(rest) + 1) if mark + rest[:n] in vocabulary]
+        if not fitting:
             return [UNKNOWN]
-        pieces.append(mark + word[start:end])
-        start = end
+        longest = max(fitting)
+        pieces.append(mark + rest[:longest])
+        rest = rest[longest:]
+        if not rest:
+            break
     return pieces
 
 

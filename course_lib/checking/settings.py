@@ -7,7 +7,7 @@ numbers; the subject makes a model and an optimiser of them beside the student's
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -239,11 +239,11 @@ def learned_numbers(name: str, parameter: Tensor) -> Tensor:
 
 def groups_in(result: Any) -> list[tuple[list[Tensor], Any]] | None:
     """The parameters and the rate of each group, in all the forms that torch's optimisers take; None if it is none."""
-    if isinstance(result, Iterator | list | tuple):
-        result = list(result)
-        if result and all(isinstance(group, dict) and "params" in group for group in result):
-            return [(parameters_in(group["params"]), rate_in(group.get("lr"))) for group in result]
-    return None
+    if not isinstance(result, list | tuple) or not result:
+        return None
+    if not all(isinstance(group, dict) and "params" in group for group in result):
+        return None
+    return [(parameters_in(group["params"]), rate_in(group.get("lr"))) for group in result]
 
 
 def parameters_in(params: Any) -> list[Tensor]:
