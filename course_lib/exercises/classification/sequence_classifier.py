@@ -620,8 +620,18 @@ class BuildsAPostNormEncoder(nn.Module):
         self.encoder = Encoder(d_model, num_heads, d_ff, num_layers, norm_first=False)
         self.head = nn.Linear(d_model, num_classes)
 
-    encode = SequenceClassifier.encode
-    forward = SequenceClassifier.forward
+    def forward(self, ids):
+        real = ids != self.pad_id
+        vectors = self.encode(ids)
+        pooled = masked_mean(vectors, real)
+        return self.head(pooled)
+
+    def encode(self, ids):
+        require_ids(ids, self.embedding.table.num_embeddings, self.pad_id, "ids")
+        real = ids != self.pad_id
+        x = self.embedding(ids)
+        x = self.positions(x)
+        return self.encoder(x, real[:, None, :])
 
 
 @sequence_classifier.misconception
@@ -636,8 +646,18 @@ class BuildsOneLayer(nn.Module):
         self.encoder = Encoder(d_model, num_heads, d_ff, 1)
         self.head = nn.Linear(d_model, num_classes)
 
-    encode = SequenceClassifier.encode
-    forward = SequenceClassifier.forward
+    def forward(self, ids):
+        real = ids != self.pad_id
+        vectors = self.encode(ids)
+        pooled = masked_mean(vectors, real)
+        return self.head(pooled)
+
+    def encode(self, ids):
+        require_ids(ids, self.embedding.table.num_embeddings, self.pad_id, "ids")
+        real = ids != self.pad_id
+        x = self.embedding(ids)
+        x = self.positions(x)
+        return self.encoder(x, real[:, None, :])
 
 
 @sequence_classifier.misconception
@@ -652,8 +672,18 @@ class BuildsOneHead(nn.Module):
         self.encoder = Encoder(d_model, 1, d_ff, num_layers)
         self.head = nn.Linear(d_model, num_classes)
 
-    encode = SequenceClassifier.encode
-    forward = SequenceClassifier.forward
+    def forward(self, ids):
+        real = ids != self.pad_id
+        vectors = self.encode(ids)
+        pooled = masked_mean(vectors, real)
+        return self.head(pooled)
+
+    def encode(self, ids):
+        require_ids(ids, self.embedding.table.num_embeddings, self.pad_id, "ids")
+        real = ids != self.pad_id
+        x = self.embedding(ids)
+        x = self.positions(x)
+        return self.encoder(x, real[:, None, :])
 
 
 @sequence_classifier.misconception
@@ -668,8 +698,18 @@ class BuildsAHeadWithoutBias(nn.Module):
         self.encoder = Encoder(d_model, num_heads, d_ff, num_layers)
         self.head = nn.Linear(d_model, num_classes, bias=False)
 
-    encode = SequenceClassifier.encode
-    forward = SequenceClassifier.forward
+    def forward(self, ids):
+        real = ids != self.pad_id
+        vectors = self.encode(ids)
+        pooled = masked_mean(vectors, real)
+        return self.head(pooled)
+
+    def encode(self, ids):
+        require_ids(ids, self.embedding.table.num_embeddings, self.pad_id, "ids")
+        real = ids != self.pad_id
+        x = self.embedding(ids)
+        x = self.positions(x)
+        return self.encoder(x, real[:, None, :])
 
 
 @sequence_classifier.misconception
@@ -684,8 +724,18 @@ class BuildsAHeadForTheVocabulary(nn.Module):
         self.encoder = Encoder(d_model, num_heads, d_ff, num_layers)
         self.head = nn.Linear(d_model, vocab_size)
 
-    encode = SequenceClassifier.encode
-    forward = SequenceClassifier.forward
+    def forward(self, ids):
+        real = ids != self.pad_id
+        vectors = self.encode(ids)
+        pooled = masked_mean(vectors, real)
+        return self.head(pooled)
+
+    def encode(self, ids):
+        require_ids(ids, self.embedding.table.num_embeddings, self.pad_id, "ids")
+        real = ids != self.pad_id
+        x = self.embedding(ids)
+        x = self.positions(x)
+        return self.encoder(x, real[:, None, :])
 
 
 @sequence_classifier.misconception
@@ -700,8 +750,18 @@ class IgnoresThePadId(nn.Module):
         self.encoder = Encoder(d_model, num_heads, d_ff, num_layers)
         self.head = nn.Linear(d_model, num_classes)
 
-    encode = SequenceClassifier.encode
-    forward = SequenceClassifier.forward
+    def forward(self, ids):
+        real = ids != self.pad_id
+        vectors = self.encode(ids)
+        pooled = masked_mean(vectors, real)
+        return self.head(pooled)
+
+    def encode(self, ids):
+        require_ids(ids, self.embedding.table.num_embeddings, self.pad_id, "ids")
+        real = ids != self.pad_id
+        x = self.embedding(ids)
+        x = self.positions(x)
+        return self.encoder(x, real[:, None, :])
 
 
 @sequence_classifier.alternative
