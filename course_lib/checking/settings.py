@@ -220,6 +220,7 @@ class Pretrained:
         return {
             "logits": logits,
             "learns": {name: p.requires_grad for name, p in parameters.items()},
+            "misplaced": any("requires_grad" in vars(module) for module in model.modules()),
             "old head": any(name.startswith("head.") for name in old),
             "changed": [name for name in parameters if name not in old and name.startswith(BODY)],
         }

@@ -95,8 +95,9 @@ def forgets_the_pooler(vocab_size, max_len, num_segments, d_model, d_ff, num_lay
 
 
 @bert_parameters.misconception
-def forgets_the_poolers_bias(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """The pooler has a bias too: d_model numbers."""
+def forgets_one_vector_outside_the_layers(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
+    """Outside the layers d_model numbers are missing. The pooler has a bias, and the norm behind the tables both a
+    gain and a bias."""
     tables = (vocab_size + max_len + num_segments) * d_model
     norm = 2 * d_model
     attention = 4 * (d_model * d_model + d_model)
@@ -181,8 +182,21 @@ def counts_rows_for_numbers(vocab_size, max_len, num_segments, d_model, d_ff, nu
 
 
 @bert_parameters.misconception
-def forgets_the_attentions_biases(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """An attention's four linear layers have a bias each; you count only their matrices."""
+def gives_the_attention_one_bias(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
+    """In each layer 3 · d_model numbers are missing. An attention has four linear layers, each with its own bias."""
+    tables = (vocab_size + max_len + num_segments) * d_model
+    norm = 2 * d_model
+    attention = 4 * (d_model * d_model) + d_model
+    feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
+    layer = attention + feed_forward + 2 * norm
+    pooler = d_model * d_model + d_model
+    return tables + norm + num_layers * layer + pooler
+
+
+@bert_parameters.misconception
+def forgets_four_vectors_in_each_layer(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
+    """In each layer 4 · d_model numbers are missing. The attention's four biases are as many, and so are the two
+    norms with their gains and biases: one of the two is not in your sum."""
     tables = (vocab_size + max_len + num_segments) * d_model
     norm = 2 * d_model
     attention = 4 * (d_model * d_model)
@@ -193,12 +207,13 @@ def forgets_the_attentions_biases(vocab_size, max_len, num_segments, d_model, d_
 
 
 @bert_parameters.misconception
-def gives_the_attention_one_bias(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """An attention has four linear layers, each with its own bias. You count one bias."""
+def forgets_one_vector_in_each_layer(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
+    """In each layer d_model numbers are missing. The attention's four linear layers and the second one of the feed-
+    forward network have such a bias each."""
     tables = (vocab_size + max_len + num_segments) * d_model
     norm = 2 * d_model
-    attention = 4 * (d_model * d_model) + d_model
-    feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
+    attention = 4 * (d_model * d_model + d_model)
+    feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model)
     layer = attention + feed_forward + 2 * norm
     pooler = d_model * d_model + d_model
     return tables + norm + num_layers * layer + pooler
@@ -210,18 +225,6 @@ def forgets_the_output_projection(vocab_size, max_len, num_segments, d_model, d_
     tables = (vocab_size + max_len + num_segments) * d_model
     norm = 2 * d_model
     attention = 3 * (d_model * d_model + d_model)
-    feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
-    layer = attention + feed_forward + 2 * norm
-    pooler = d_model * d_model + d_model
-    return tables + norm + num_layers * layer + pooler
-
-
-@bert_parameters.misconception
-def forgets_the_output_projections_bias(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """The fourth linear layer of an attention, W_O, has a bias as the other three do."""
-    tables = (vocab_size + max_len + num_segments) * d_model
-    norm = 2 * d_model
-    attention = 4 * (d_model * d_model + d_model) - d_model
     feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
     layer = attention + feed_forward + 2 * norm
     pooler = d_model * d_model + d_model
@@ -247,18 +250,6 @@ def forgets_the_networks_first_bias(vocab_size, max_len, num_segments, d_model, 
     norm = 2 * d_model
     attention = 4 * (d_model * d_model + d_model)
     feed_forward = (d_model * d_ff) + (d_ff * d_model + d_model)
-    layer = attention + feed_forward + 2 * norm
-    pooler = d_model * d_model + d_model
-    return tables + norm + num_layers * layer + pooler
-
-
-@bert_parameters.misconception
-def forgets_the_networks_second_bias(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """The second layer of the feed-forward network has a bias too: d_model numbers."""
-    tables = (vocab_size + max_len + num_segments) * d_model
-    norm = 2 * d_model
-    attention = 4 * (d_model * d_model + d_model)
-    feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model)
     layer = attention + feed_forward + 2 * norm
     pooler = d_model * d_model + d_model
     return tables + norm + num_layers * layer + pooler
@@ -351,7 +342,7 @@ def counts_two_numbers_a_norm(vocab_size, max_len, num_segments, d_model, d_ff, 
 
 @bert_parameters.misconception
 def counts_one_norm_a_layer(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """An encoder layer has two sub-layers and so two norms. You count one."""
+    """In each layer 2 · d_model numbers are missing. A layer has two norms, and each has a gain and a bias."""
     tables = (vocab_size + max_len + num_segments) * d_model
     norm = 2 * d_model
     attention = 4 * (d_model * d_model + d_model)
@@ -362,21 +353,9 @@ def counts_one_norm_a_layer(vocab_size, max_len, num_segments, d_model, d_ff, nu
 
 
 @bert_parameters.misconception
-def forgets_the_layers_norms(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """The norms inside the layers are missing: two in each."""
-    tables = (vocab_size + max_len + num_segments) * d_model
-    norm = 2 * d_model
-    attention = 4 * (d_model * d_model + d_model)
-    feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
-    layer = attention + feed_forward
-    pooler = d_model * d_model + d_model
-    return tables + norm + num_layers * layer + pooler
-
-
-@bert_parameters.misconception
 def counts_a_norm_at_the_end(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """You count one more norm, after the last layer. BERT's layers are post-norm: the last one has just normalised
-    its result."""
+    """You count 2 · d_model numbers too many, as many as one more norm has. BERT's layers are post-norm: there is no
+    norm after the last one."""
     tables = (vocab_size + max_len + num_segments) * d_model
     norm = 2 * d_model
     attention = 4 * (d_model * d_model + d_model)
@@ -400,7 +379,8 @@ def gives_every_table_a_norm(vocab_size, max_len, num_segments, d_model, d_ff, n
 
 @bert_parameters.misconception
 def counts_a_head(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """You count an output layer over the vocabulary. It is asked how many numbers BERT learns before it gets a head."""
+    """You count vocab_size · d_model numbers once more than they are there. BERT is asked for without an output
+    layer over the vocabulary."""
     tables = (vocab_size + max_len + num_segments) * d_model
     norm = 2 * d_model
     attention = 4 * (d_model * d_model + d_model)
@@ -412,8 +392,7 @@ def counts_a_head(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
 
 @bert_parameters.misconception
 def counts_a_head_with_a_bias(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """You count an output layer over the vocabulary, with its bias. It is asked how many numbers BERT learns before
-    it gets a head."""
+    """You count an output layer over the vocabulary, with its bias. BERT is asked for without a head."""
     tables = (vocab_size + max_len + num_segments) * d_model
     norm = 2 * d_model
     attention = 4 * (d_model * d_model + d_model)

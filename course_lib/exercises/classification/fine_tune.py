@@ -143,7 +143,9 @@ def tuned_rates(subject, case):
 
 @fine_tune.misconception
 def keeps_the_old_head(model, num_classes, body_rate, head_rate, frozen_layers):
-    """The head is still the old one. The new task has other classes: `model.head` has to be replaced."""
+    """The head is still the old one. The new task has other classes: `model.head` has to be replaced.
+
+    To set its `out_features` would change a note, but neither its shape nor its numbers."""
     old = model.head
     pass
     layers = model.encoder.layers
@@ -164,20 +166,6 @@ def gives_the_head_another_name(model, num_classes, body_rate, head_rate, frozen
         part.requires_grad_(False)
     body = [*layers[frozen_layers:].parameters(), *model.encoder.norm.parameters()]
     head = [*model.classifier.parameters()]
-    return [{"params": body, "lr": body_rate}, {"params": head, "lr": head_rate}]
-
-
-@fine_tune.misconception
-def renames_the_outputs(model, num_classes, body_rate, head_rate, frozen_layers):
-    """You change `out_features` of the old head. That is only a note: its weights keep their shape and their
-    numbers."""
-    old = model.head
-    old.out_features = num_classes
-    layers = model.encoder.layers
-    for part in [model.embedding, model.positions, *layers[:frozen_layers]]:
-        part.requires_grad_(False)
-    body = [*layers[frozen_layers:].parameters(), *model.encoder.norm.parameters()]
-    head = [*model.head.parameters()]
     return [{"params": body, "lr": body_rate}, {"params": head, "lr": head_rate}]
 
 

@@ -422,20 +422,6 @@ def draws_once_for_both(ids, may_be_chosen, choice, action, random_ids, mask_id)
 
 
 @mask_tokens.misconception
-def compares_choice_with_the_shares(ids, may_be_chosen, choice, action, random_ids, mask_id):
-    """You compare `choice` with 0.8 and 0.9. What happens to a chosen token is decided by `action`.
-
-    A chosen token's choice is below 0.15, so all of them are masked."""
-    chosen = may_be_chosen & (choice < 0.15)
-    masked = chosen & (choice < 0.8)
-    replaced = chosen & (choice >= 0.8) & (choice < 0.9)
-    inputs = torch.where(masked, mask_id, ids)
-    inputs = torch.where(replaced, random_ids, inputs)
-    targets = torch.where(chosen, ids, IGNORED)
-    return inputs, targets
-
-
-@mask_tokens.misconception
 def exchanges_the_draws(ids, may_be_chosen, choice, action, random_ids, mask_id):
     """`choice` and `action` have changed places: `choice` decides where, `action` what happens there."""
     chosen = may_be_chosen & (action < 0.15)

@@ -21,6 +21,7 @@ wordpiece = Exercise(
         {"word": "Walk", "vocabulary": {"walk", "W", "##a", "##lk"}},
         {"word": "cafés", "vocabulary": {"caf", "##s", "c", "##a", "##f"}},
         {"word": "éclair", "vocabulary": {"clair", "##clair", "##c"}},
+        {"word": "tested", "vocabulary": {"test", "##ed", "##sted"}},
         {"word": "xy", "vocabulary": {"##xy", "##y"}},
     ],
     minutes=15,
