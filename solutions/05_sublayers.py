@@ -689,7 +689,7 @@ plt.show()
 by_hand = reference.RMSNorm(4)(torch.tensor([1.0, 1.0, 3.0, 5.0]))
 claim("RMSNorm by hand", torch.allclose(by_hand, torch.tensor([1 / 3, 1 / 3, 1.0, 5 / 3]), atol=1e-3))
 two, round_ = reference.LayerNorm(2)(points), reference.RMSNorm(2)(points)
-claim("LayerNorm leaves two points", two.detach().abs().round(decimals=1).unique().tolist() == [1.0])
+claim("LayerNorm leaves two points, but for eps", (two[:, 0] + two[:, 1]).abs().max() < 1e-5 and two.abs().min() > 0.85)
 claim("RMSNorm leaves a circle", (round_.norm(dim=1) - 2**0.5).abs().max() < 1e-3)
 
 # %% [markdown]
