@@ -29,7 +29,6 @@ from torch import Tensor, nn
 
 from course_lib import check, hint, solution, yours
 from course_lib import sublayers as reference
-from course_lib.dot_product_attention import scaled_dot_product_attention
 from course_lib.multi_head_attention import MultiHeadAttention
 from course_lib.plotting import COLOURS, PARTS, show_map, show_matrix, use_course_style
 from course_lib.positions import sinusoidal_encoding
@@ -47,37 +46,8 @@ show_map("05_sublayers")
 # %% [markdown]
 # ## One position at a time
 #
-# Notebook 0 said that attention is the only way for one position to influence another, and that everything else works
-# on each position by itself. Let us measure it: how does output $i$ change when input $j$ is nudged? The slopes of all
-# pairs are the {{term Jacobian}}. Here is its mean size for three pieces:
-
-# %% figure How much output i changes with input j
-torch.manual_seed(0)
-x = torch.randn(5, 8)  # 5 positions, 8 features
-pieces = {
-    "self-attention": lambda x: scaled_dot_product_attention(x, x, x)[0],
-    "feed-forward": reference.FeedForward(8, 32),
-    "layer norm": reference.LayerNorm(8),
-}
-figure, axes = plt.subplots(1, 3, figsize=(9, 3))
-influences = {}
-for (name, piece), ax in zip(pieces.items(), axes):
-    jacobian = torch.autograd.functional.jacobian(piece, x)  # (out position, out feature, in position, in feature)
-    influences[name] = jacobian.abs().mean(dim=(1, 3))  # (out position, in position)
-    show_matrix(influences[name], name, rows="output position", columns="input position", ax=ax)
-plt.show()
-
-# %% claims
-elsewhere = ~torch.eye(5, dtype=torch.bool)
-claim("attention has slopes everywhere", bool((influences["self-attention"] > 0).all()))
-claim(
-    "the other two have none off the diagonal",
-    all(not influences[n][elsewhere].any() for n in ("feed-forward", "layer norm")),
-)
-
-# %% [markdown]
-# A plain 0 in these pictures is exactly zero; 0.00 is a small number, rounded. Attention has slopes everywhere, the
-# other two have none off the diagonal. So for everything in this notebook you can think of a single position, a
+# Notebook 1 measured which output reacts to which input: only attention carries information from one position to
+# another. Everything in this notebook works on each position by itself. So you can think of a single position, a
 # single vector of size {{term d_model|`d_model`}}, and forget the others. That is also why these pieces run on all
 # positions in parallel.
 
@@ -719,7 +689,7 @@ plt.show()
 by_hand = reference.RMSNorm(4)(torch.tensor([1.0, 1.0, 3.0, 5.0]))
 claim("RMSNorm by hand", torch.allclose(by_hand, torch.tensor([1 / 3, 1 / 3, 1.0, 5 / 3]), atol=1e-3))
 two, round_ = reference.LayerNorm(2)(points), reference.RMSNorm(2)(points)
-claim("LayerNorm leaves two points", two.detach().abs().round(decimals=1).unique().tolist() == [1.0])
+claim("LayerNorm leaves two points, but for eps", (two[:, 0] + two[:, 1]).abs().max() < 1e-5 and two.abs().min() > 0.85)
 claim("RMSNorm leaves a circle", (round_.norm(dim=1) - 2**0.5).abs().max() < 1e-3)
 
 # %% [markdown]

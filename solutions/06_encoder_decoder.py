@@ -138,7 +138,7 @@ plt.show()
 #    stacked, and why $x$ can be added to the output of a sub-layer.
 # 2. **The one bridge.** Source and target meet in one place only, the {{term cross-attention}}. What crosses is the
 #    output of the *last* encoder layer, and every decoder layer gets the same.
-# 3. **What moves information.** Only the attention boxes (orange), as you saw in notebook 5.
+# 3. **What moves information.** Only the attention boxes (orange), as you saw in notebook 1.
 #
 # Not drawn: {{term dropout}} is applied to each sub-layer's output before it is added.
 #

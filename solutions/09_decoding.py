@@ -914,7 +914,9 @@ claim("the opposite still gets nearly half", 30 < measured["true, but without ne
 # %% figure Confidence against accuracy, on real mistakes
 judged = sounds.make_dictionary().test[: 300 if FAST else None]
 names = [entry.word for entry in judged]
-said = sounds.pronounce(pronouncer, names)
+said = []
+for start in bar(range(0, len(names), 300), "new words"):
+    said += sounds.pronounce(pronouncer, names[start : start + 300])
 confidence = sounds.log_probability(pronouncer, names, said).sum(dim=1).exp()
 correct = torch.tensor([sounds.is_right(*each) for each in zip(said, judged)])
 bins = (10 * confidence).long().clamp(max=9)
