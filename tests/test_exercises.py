@@ -276,13 +276,15 @@ def test_references_are_documented():
 
 
 def filled_with(fill, result):
-    """The result with other contents: of tensors, and of numbers, lists and dicts."""
+    """The result with other contents: of tensors, and of numbers, strings, lists and dicts."""
     if isinstance(result, Tensor):
         return fill(result)
     if isinstance(result, tuple | list):
         return type(result)(filled_with(fill, item) for item in result)
     if isinstance(result, dict):
         return {key: filled_with(fill, value) for key, value in result.items()}
+    if isinstance(result, str):
+        return str(fill(torch.ones(())).item())
     if isinstance(result, bool) or not isinstance(result, int | float):
         return result
     return type(result)(fill(torch.tensor(float(result))).item())

@@ -2,8 +2,8 @@
 
 A message is the length of the JSON, the length of the bytes, the JSON, the bytes. Plain data looks like itself, but for
 
-    {"tuple": [...]}  {"dict": [[key, value], ...]}  {"tensor": [dtype, shape, start]}  {"opaque": "type"}
-    {"slice": [start, stop, step]}  {"ellipsis": []}  {"object": [module, name, {field: value}]}
+    {"tuple": [...]}  {"set": [...]}  {"dict": [[key, value], ...]}  {"tensor": [dtype, shape, start]}
+    {"opaque": "type"}  {"slice": [start, stop, step]}  {"ellipsis": []}  {"object": [module, name, {field: value}]}
 
 A runner may say whatever it likes: `decode` believes nothing, takes no objects unless told which, and has caps.
 """
@@ -66,6 +66,8 @@ def tree_of(value: Any, blob: bytearray, depth: int) -> Any:
         return [tree_of(item, blob, depth + 1) for item in value]
     if isinstance(value, tuple):
         return {"tuple": [tree_of(item, blob, depth + 1) for item in value]}
+    if isinstance(value, set):
+        return {"set": [tree_of(item, blob, depth + 1) for item in value]}
     if isinstance(value, dict):
         return {"dict": [[str(key), tree_of(item, blob, depth + 1)] for key, item in value.items()]}
     if isinstance(value, Tensor):
@@ -117,6 +119,8 @@ def value_of(tree: Any, blob: bytes, objects: ObjectMaker | None, opaque: Callab
     match kind:
         case "tuple":
             return tuple(inner(item) for item in content)
+        case "set":
+            return {inner(item) for item in content}
         case "dict":
             return {tame(str(key)): inner(item) for key, item in content}
         case "tensor":

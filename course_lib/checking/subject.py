@@ -58,10 +58,15 @@ class Subject:
         """
         return self._note("gradient", self._ask("gradient", args, wrt, at, output))
 
+    def has_graph(self, *args: Any) -> bool:
+        """Whether backward() can be called on the result."""
+        return bool(self._note("has graph", self._ask("has_graph", args)))
+
     def effect(self, setting: Any, *args: Any) -> tuple[Any, dict[str, Any]]:
         """The result, and what the call did to live objects (a model, an optimiser).
 
-        They are made from `setting` (see `settings`) on the bench and handed over before the other arguments.
+        They are made from `setting` (see `settings`) on the bench and handed over before the other arguments. A result
+        that is not plain data is put into words by the setting, too.
         """
         return self._note("effect", self._ask("effect", setting, args))
 
