@@ -9,6 +9,9 @@
 
 Two reviews that consist of the same words and mean the opposite are **twins**. In a set of twins no single word, and no
 bag of words, says anything about the answer. A clause is also written `i found the plot dull`, `i did not find …`.
+
+A **note** is a list of opinions that agree: `lovely room , superb view , bed not shabby`. Notes are what a reader can learn
+from without labels: words that keep company mean similar things.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ BAD = """
     uninspired appalling bland
 """.split()
 BUT, ALTHOUGH = ("but", "yet"), ("although", "though")
-OTHER_WORDS = ["the", "is", "was", "not", "never", "really", "i", "we", "found", "did", "find", "and", ",", *BUT, *ALTHOUGH]
+OTHER_WORDS = [*"the is was not never really i we found did find and ,".split(), *BUT, *ALTHOUGH]
 
 SPECIAL = ("<pad>", "[MASK]", "[CLS]", "[SEP]")
 PAD, MASK, CLS, SEP = range(len(SPECIAL))
@@ -158,3 +161,60 @@ def draw_twins(dice: random.Random) -> tuple[Review, Review]:
             continue
         reviews = [Review(style.join(*each), each[1].is_good, kind) for each in ((weak, strong), other)]
         return reviews[0], reviews[1]
+
+
+def draw_note(dice: random.Random, opinions: int) -> Review:
+    """A note about so many things, which are all good or all bad. One opinion of ten is negated."""
+    kind, likes_it = dice.choice(list(ASPECTS)), dice.random() < 0.5
+    words: list[str] = []
+    for aspect in dice.sample(ASPECTS[kind], opinions):
+        is_negated = dice.random() < 0.1
+        adjective = dice.choice(GOOD if likes_it != is_negated else BAD)
+        words += [aspect, "not", adjective, ","] if is_negated else [adjective, aspect, ","]
+    return Review(tuple(words[:-1]), likes_it, kind)
+
+
+# --- sets of them ---------------------------------------------------------------------------------------
+
+
+def ordinary_reviews(number: int, seed: int) -> list[Review]:
+    dice = random.Random(seed)
+    return [draw_review(dice) for _ in range(number)]
+
+
+def twins(number: int, seed: int) -> list[Review]:
+    """So many reviews, an even number: each is followed by its twin."""
+    dice = random.Random(seed)
+    return [review for _ in range(number // 2) for review in draw_twins(dice)]
+
+
+def notes(number: int, seed: int, opinions: int = 4) -> list[Review]:
+    dice = random.Random(seed)
+    return [draw_note(dice, opinions) for _ in range(number)]
+
+
+def few_notes(number: int, seed: int) -> list[Review]:
+    """So many notes with three opinions each, half of them good: the labels somebody could write in a minute."""
+    drawn = notes(40 * number, seed, opinions=3)
+    good, bad = ([note for note in drawn if note.likes_it == wanted] for wanted in (True, False))
+    return good[: number // 2] + bad[: number // 2]
+
+
+@cache
+def word_ids() -> dict[str, int]:
+    return {word: id_ for id_, word in enumerate(vocabulary())}
+
+
+def encode_words(words: Sequence[str]) -> Tensor:
+    """The ids of some words, (time,). Raises ValueError for words that the grammar does not have."""
+    unknown = [word for word in words if word not in word_ids()]
+    if unknown:
+        raise ValueError(f"Not in the vocabulary: {', '.join(unknown)}. See reviews.vocabulary().")
+    return torch.tensor([word_ids()[word] for word in words])
+
+
+def encode_reviews(reviews: Iterable[Review]) -> tuple[Tensor, Tensor]:
+    """Ids (review, time), padded, and labels (review,): 1 if the writer likes it, else 0."""
+    listed = list(reviews)
+    ids, _ = pad_batch([encode_words(review.words) for review in listed], PAD)
+    return ids, torch.tensor([int(review.likes_it) for review in listed])
