@@ -6,6 +6,7 @@ It writes course_lib/readers.pt. The same machine and the same version of torch 
 from __future__ import annotations
 
 import torch
+from torch import nn
 
 from course_lib import languages, reviews
 from course_lib.classification import MaskedLanguageModel, SequenceClassifier
@@ -33,7 +34,7 @@ def training_reviews() -> tuple[torch.Tensor, torch.Tensor]:
     return reviews.encode_reviews(reviews.ordinary_reviews(10_000, seed=1) + reviews.twins(10_000, seed=2))
 
 
-def train_judge(model: SequenceClassifier, seed: int, rate: float = 3e-3) -> SequenceClassifier:
+def train_judge(model: nn.Module, seed: int, rate: float = 3e-3) -> nn.Module:
     batches = batches_of(*training_reviews(), batch_size=64, steps=JUDGE_STEPS, seed=seed)
     train_classifier(model, batches, JUDGE_STEPS, everything(model, rate))
     return model

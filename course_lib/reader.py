@@ -37,7 +37,13 @@ MaskedLoss = Callable[[Tensor, Tensor], Tensor]
 
 WEIGHTS = Path(__file__).with_name("readers.pt")
 REVIEW_SIZES = {"d_model": 64, "num_heads": 4, "d_ff": 128, "num_layers": 2, "max_len": reviews.MAX_WORDS}
-LANGUAGE_SIZES = {"d_model": 96, "num_heads": 4, "d_ff": 192, "num_layers": 2, "max_len": languages.MAX_LETTERS + 1}  # and [CLS]
+LANGUAGE_SIZES = {
+    "d_model": 96,
+    "num_heads": 4,
+    "d_ff": 192,
+    "num_layers": 2,
+    "max_len": languages.MAX_LETTERS + 1,
+}  # and [CLS]
 
 
 def new_judge(make: Callable[..., nn.Module] = SequenceClassifier) -> Any:
@@ -71,7 +77,9 @@ def load_pretrained() -> MaskedLanguageModel:
 
 
 def load_weights(model: nn.Module, name: str) -> nn.Module:
-    model.load_state_dict(torch.load(WEIGHTS, map_location="cpu", weights_only=True)[name])  # half precision in the file
+    model.load_state_dict(
+        torch.load(WEIGHTS, map_location="cpu", weights_only=True)[name]
+    )  # half precision in the file
     return model.eval()
 
 
@@ -293,21 +301,24 @@ def other_attention(
     Returns: the probabilities with its own weights and with the others, (class,) each; the weights themselves, one
     tensor (head, query, key) for each layer, its own and the others.
     """
+
+    def answer_with(others: list[Tensor]) -> Tensor:
+        return logits_with_attention(model, ids, lambda layer, _: others[layer])[0]
+
     with torch.no_grad():
         logits, own = logits_with_attention(model, ids, lambda _, weights: weights)
     scores = [weights.clamp(min=1e-4).log().requires_grad_() for weights in own]  # begin near the model's own
     optimizer = torch.optim.Adam(scores, lr=0.2)
     for _ in range(steps):
         others = [score.softmax(dim=-1) for score in scores]
-        answer, _ = logits_with_attention(model, ids, lambda number, _: others[number])
         distance = torch.stack([distance_between(a, b) for a, b in zip(own, others)]).mean()
-        loss = 10 * (answer - logits).pow(2).sum() - distance
+        loss = 10 * (answer_with(others) - logits).pow(2).sum() - distance
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     with torch.no_grad():
         others = [score.softmax(dim=-1) for score in scores]
-        answer, _ = logits_with_attention(model, ids, lambda number, _: others[number])
+        answer = answer_with(others)
     own_weights, other_weights = [w[0] for w in own], [w[0] for w in others]
     return logits.softmax(dim=-1)[0], answer.softmax(dim=-1)[0], own_weights, other_weights
 
@@ -315,9 +326,3 @@ def other_attention(
 def distance_between(a: Tensor, b: Tensor) -> Tensor:
     """How much of the attention lies elsewhere: 0 for equal weights, 1 for weights that share no key. The mean."""
     return (a - b).abs().sum(dim=-1).mean() / 2
-
-
-def rank_correlation(a: Tensor, b: Tensor) -> float:
-    """Spearman's: 1 if two lists are in the same order, -1 if in the opposite one. No ties."""
-    ranks = torch.stack([each.argsort().argsort().double() for each in (a, b)])
-    return float(torch.corrcoef(ranks)[0, 1])

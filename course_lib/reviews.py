@@ -10,8 +10,8 @@
 Two reviews that consist of the same words and mean the opposite are **twins**. In a set of twins no single word, and no
 bag of words, says anything about the answer. A clause is also written `i found the plot dull`, `i did not find …`.
 
-A **note** is a list of opinions that agree: `lovely room , superb view , bed not shabby`. Notes are what a reader can learn
-from without labels: words that keep company mean similar things.
+A **note** is a list of opinions that agree: `lovely room , superb view , bed not shabby`. Words that keep company mean
+similar things, so a reader can learn from notes without labels.
 """
 
 from __future__ import annotations
@@ -29,22 +29,23 @@ from course_lib.start_here import pad_batch
 # --- the words ------------------------------------------------------------------------------------------
 
 ASPECTS = {  # what a review of each kind talks about
-    "film": "plot cast music acting script ending dialogue camerawork".split(),
-    "hotel": "room bed view pool lobby garden balcony reception".split(),
-    "meal": "soup bread salad pasta dessert sauce coffee starter".split(),
+    "film": ["plot", "cast", "music", "acting", "script", "ending", "dialogue", "camerawork"],
+    "hotel": ["room", "bed", "view", "pool", "lobby", "garden", "balcony", "reception"],
+    "meal": ["soup", "bread", "salad", "pasta", "dessert", "sauce", "coffee", "starter"],
 }
-GOOD = """
-    good great lovely fine superb excellent wonderful delightful charming brilliant pleasant impressive fantastic
-    marvellous splendid amazing perfect enjoyable remarkable memorable beautiful outstanding magnificent admirable
-    flawless terrific pleasing inspired stunning appealing
-""".split()
-BAD = """
-    bad awful dull poor dreadful terrible horrible mediocre boring disappointing unpleasant weak annoying hopeless
-    tedious forgettable miserable dismal lousy ghastly ugly inferior pathetic deplorable faulty shabby dreary
-    uninspired appalling bland
-""".split()
+GOOD = [
+    "good", "great", "lovely", "fine", "superb", "excellent", "wonderful", "delightful", "charming", "brilliant",
+    "pleasant", "impressive", "fantastic", "marvellous", "splendid", "amazing", "perfect", "enjoyable", "remarkable",
+    "memorable", "beautiful", "outstanding", "magnificent", "admirable", "flawless", "terrific", "pleasing", "inspired",
+    "stunning", "appealing",
+]  # fmt: skip
+BAD = [
+    "bad", "awful", "dull", "poor", "dreadful", "terrible", "horrible", "mediocre", "boring", "disappointing",
+    "unpleasant", "weak", "annoying", "hopeless", "tedious", "forgettable", "miserable", "dismal", "lousy", "ghastly",
+    "ugly", "inferior", "pathetic", "deplorable", "faulty", "shabby", "dreary", "uninspired", "appalling", "bland",
+]  # fmt: skip
 BUT, ALTHOUGH = ("but", "yet"), ("although", "though")
-OTHER_WORDS = [*"the is was not never really i we found did find and ,".split(), *BUT, *ALTHOUGH]
+PLAIN = ["the", "is", "was", "not", "never", "really", "i", "we", "found", "did", "find", "and", ","]
 
 SPECIAL = ("<pad>", "[MASK]", "[CLS]", "[SEP]")
 PAD, MASK, CLS, SEP = range(len(SPECIAL))
@@ -55,7 +56,7 @@ MAX_WORDS = 20  # no review has more, [CLS] included
 def vocabulary() -> tuple[str, ...]:
     """Special tokens, then every word of the grammar; a word's place is its id."""
     aspects = [aspect for each in ASPECTS.values() for aspect in each]
-    return (*SPECIAL, *OTHER_WORDS, *aspects, *GOOD, *BAD)
+    return (*SPECIAL, *PLAIN, *BUT, *ALTHOUGH, *aspects, *GOOD, *BAD)
 
 
 # --- clauses --------------------------------------------------------------------------------------------
@@ -93,8 +94,8 @@ class Style:
         if self.opinion in ("i", "we"):
             verb = ("did", "not", "find") if clause.is_negated else ("found",)
             return (self.opinion, *verb, *thing, *said)
-        verb = (self.opinion, self.negation) if clause.is_negated else (self.opinion,)
-        return (*thing, *verb, *said)
+        is_or_was = (self.opinion, self.negation) if clause.is_negated else (self.opinion,)
+        return (*thing, *is_or_was, *said)
 
     def join(self, weak: Clause, strong: Clause) -> tuple[str, ...]:
         """A review in which `strong` has the last word, wherever it stands."""
