@@ -29,13 +29,13 @@ def masked_mean(draw: Draw) -> list[Case]:
 
 @hidden(classification.sequence_classifier)
 def sequence_classifier(draw: Draw) -> list[Case]:
-    """Always among them: padding in front, in the middle and at the end, and the token 0 where it is not padding."""
+    """Always among them: padding in front, in the middle and at the end, and the token 0 where it is not padding.
+
+    No two sizes are the same, so that a parameter is known by its shape.
+    """
 
     def case(heads: int, layers: int, pad_id: int) -> Case:
-        d_model = heads * draw.integer(2, 3)
-        num_classes, max_len, vocab_size = draw.sizes((2, 5), (7, 9), (11, 16))
-        if num_classes == d_model:
-            num_classes += 6
+        num_classes, max_len, vocab_size, d_ff = draw.sizes((2, 3), (7, 8), (12, 16), (10, 17))
         ids = draw.ids(3, 5, vocab=vocab_size, without=[pad_id])
         ids[0, :2] = torch.tensor([draw.integer(5, 7), draw.integer(8, 10)])  # different, so that their order counts
         ids[1, 0] = ids[1, 2] = pad_id
@@ -44,9 +44,9 @@ def sequence_classifier(draw: Draw) -> list[Case]:
         return {
             "vocab_size": vocab_size,
             "num_classes": num_classes,
-            "d_model": d_model,
+            "d_model": heads * draw.choice([2, 3]) if heads == 2 else 9,
             "num_heads": heads,
-            "d_ff": d_model + draw.choice([3, 5, 7]),
+            "d_ff": d_ff,
             "num_layers": layers,
             "max_len": max_len,
             "pad_id": pad_id,
@@ -131,6 +131,7 @@ def masked_lm_loss(draw: Draw) -> list[Case]:
     return [
         case(*draw.sizes((3, 5), (4, 6), (6, 9))),
         case(*draw.sizes((4, 5), (6, 7), (3, 3)), dtype=torch.float32),
+        {"logits": draw.normal(1, 2, 4), "targets": torch.tensor([[IGNORED, draw.integer(1, 3)]])},
     ]
 
 

@@ -28,6 +28,7 @@ masked_lm_loss = Exercise(
                 [[-100, 5, -100, -100, 1, 0], [-100] * 6, [6, -100, -100, 2, -100, 3]],
             ),
         },
+        {"logits": normal(2, 3, 4, seed=4), "targets": torch.tensor([[-100, -100, -100], [-100, 3, -100]])},
     ],
     minutes=12,
     difficulty=2,

@@ -33,7 +33,7 @@ sequence_classifier = Exercise(
             "num_layers": 1,
             "max_len": 7,
             "pad_id": 0,
-            "ids": torch.tensor([[5, 2, 9, 7], [3, 8, 0, 0]]),
+            "ids": torch.tensor([[1, 2, 9, 7], [3, 8, 0, 0]]),
         },
         {
             "vocab_size": 13,
@@ -225,6 +225,21 @@ def classifier_values(subject, case):
         f"The result is right, but no gradient comes back to {', '.join(idle[:3])}{' …' if len(idle) > 3 else ''}. "
         "Is a tensor detached on the way (detach, .data, torch.no_grad)?",
     )
+    deaf = tokens_without_gradient(slopes, case)
+    built.note("tokens without gradient", deaf)
+    expect(
+        not deaf,
+        f"No gradient reaches the vectors of the tokens {deaf} in the embedding's table, though they are among the "
+        f"ids. Does the embedding know that padding is {case['pad_id']} here?",
+    )
+
+
+def tokens_without_gradient(slopes: dict[str, Tensor], case) -> list[int]:
+    """The real tokens among the ids whose rows in the table learn nothing."""
+    size = (case["vocab_size"], case["d_model"])
+    table = next((slope for slope in slopes.values() if tuple(slope.shape) == size), None)
+    tokens = [token for token in case["ids"].unique().tolist() if token != case["pad_id"]]
+    return [] if table is None else [token for token in tokens if table[token].abs().max() < 1e-12]
 
 
 def right_in_another_way(built, case, want: Tensor) -> bool:
@@ -605,6 +620,34 @@ class CutsTheGradient(SequenceClassifier):
         vectors = self.encode(ids)
         pooled = masked_mean(vectors, real)
         return self.head(pooled.detach())
+
+
+@sequence_classifier.misconception
+class TellsTheEmbeddingNothing(nn.Module):
+    """Your embedding is not told pad_id, and takes 0 for padding.
+
+    The vector of token 0 stays zero and never learns."""
+
+    def __init__(self, vocab_size, num_classes, d_model, num_heads, d_ff, num_layers, max_len, pad_id=0):
+        super().__init__()
+        self.pad_id = pad_id
+        self.embedding = TokenEmbedding(vocab_size, d_model)
+        self.positions = LearnedPositions(max_len, d_model)
+        self.encoder = Encoder(d_model, num_heads, d_ff, num_layers)
+        self.head = nn.Linear(d_model, num_classes)
+
+    def forward(self, ids):
+        real = ids != self.pad_id
+        vectors = self.encode(ids)
+        pooled = masked_mean(vectors, real)
+        return self.head(pooled)
+
+    def encode(self, ids):
+        require_ids(ids, self.embedding.table.num_embeddings, self.pad_id, "ids")
+        real = ids != self.pad_id
+        x = self.embedding(ids)
+        x = self.positions(x)
+        return self.encoder(x, real[:, None, :])
 
 
 @sequence_classifier.misconception

@@ -22,6 +22,7 @@ wordpiece = Exercise(
         {"word": "cafés", "vocabulary": {"caf", "##s", "c", "##a", "##f"}},
         {"word": "éclair", "vocabulary": {"clair", "##clair", "##c"}},
         {"word": "tested", "vocabulary": {"test", "##ed", "##sted"}},
+        {"word": "dog", "vocabulary": {"d", "##o", "##g", "o", "g"}},
         {"word": "xy", "vocabulary": {"##xy", "##y"}},
     ],
     minutes=15,
