@@ -18,7 +18,7 @@ import torch
 
 from benchmarks.tables import Row, machine, markdown
 
-ALWAYS = ["checks", "mutation", "reversal", "translator", "pronunciation", "speed", "cache"]
+ALWAYS = ["checks", "mutation", "reversal", "translator", "pronunciation", "classification", "speed", "cache"]
 OF_THE_GRADER = ["grading", "thousand"]
 NAMES = [*ALWAYS, "hidden", *OF_THE_GRADER]
 
