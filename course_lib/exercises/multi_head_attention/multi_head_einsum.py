@@ -115,13 +115,13 @@ def splits_x_before_projecting(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = block_diagonal(w_k, num_heads)
     w_v = block_diagonal(w_v, num_heads)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bnhe,hed->bhnd", x_heads, w_q)
-    k = torch.einsum("bmhe,hed->bhmd", x_heads, w_k)
-    v = torch.einsum("bmhe,hed->bhmd", x_heads, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bthm,hmd->bhtd", x_heads, w_q)
+    k = torch.einsum("bshm,hmd->bhsd", x_heads, w_k)
+    v = torch.einsum("bshm,hmd->bhsd", x_heads, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -135,13 +135,13 @@ def takes_the_heads_from_the_rows(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(num_heads, d_k, d_model)
     w_v = w_v.reshape(num_heads, d_k, d_model)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,hde->bhnd", x, w_q)
-    k = torch.einsum("bme,hde->bhmd", x, w_k)
-    v = torch.einsum("bme,hde->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,hdm->bhtd", x, w_q)
+    k = torch.einsum("bsm,hdm->bhsd", x, w_k)
+    v = torch.einsum("bsm,hdm->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -157,13 +157,13 @@ def cuts_the_columns_wrongly(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(num_heads, d_model, d_k)
     w_v = w_v.reshape(num_heads, d_model, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,hed->bhnd", x, w_q)
-    k = torch.einsum("bme,hed->bhmd", x, w_k)
-    v = torch.einsum("bme,hed->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,hmd->bhtd", x, w_q)
+    k = torch.einsum("bsm,hmd->bhsd", x, w_k)
+    v = torch.einsum("bsm,hmd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -175,13 +175,13 @@ def interleaves_the_heads(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, d_k, num_heads).transpose(1, 2)
     w_v = w_v.reshape(d_model, d_k, num_heads).transpose(1, 2)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -193,13 +193,13 @@ def transposes_the_matrices(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.T.reshape(d_model, num_heads, d_k)
     w_v = w_v.T.reshape(d_model, num_heads, d_k)
     w_o = w_o.T.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -211,13 +211,13 @@ def cuts_w_o_into_columns(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.T.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -233,12 +233,12 @@ def merges_by_reshape(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
     return heads.reshape(x.shape) @ w_o.reshape(d_model, d_model)
 
 
@@ -255,13 +255,13 @@ def splits_by_reshape(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bnhd", x, w_q).reshape(len(x), num_heads, -1, d_k)
-    k = torch.einsum("bme,ehd->bmhd", x, w_k).reshape(len(x), num_heads, -1, d_k)
-    v = torch.einsum("bme,ehd->bmhd", x, w_v).reshape(len(x), num_heads, -1, d_k)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bthd", x, w_q).reshape(len(x), num_heads, -1, d_k)
+    k = torch.einsum("bsm,mhd->bshd", x, w_k).reshape(len(x), num_heads, -1, d_k)
+    v = torch.einsum("bsm,mhd->bshd", x, w_v).reshape(len(x), num_heads, -1, d_k)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -276,12 +276,12 @@ def forgets_w_o(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
     return heads.transpose(1, 2).reshape(x.shape)
 
 
@@ -294,13 +294,13 @@ def ignores_num_heads(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -315,13 +315,13 @@ def adds_up_the_scores_of_all_heads(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bnm", q, k).unsqueeze(1).expand(-1, num_heads, -1, -1) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bts", q, k).unsqueeze(1).expand(-1, num_heads, -1, -1) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -336,13 +336,13 @@ def reads_the_value_of_the_query(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhnd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhtd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -354,13 +354,13 @@ def scales_by_d_model(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_model)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -372,13 +372,13 @@ def leaves_out_the_scale(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -390,13 +390,13 @@ def softmax_over_the_queries(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-2)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -408,13 +408,13 @@ def exchanges_query_and_key(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", k, q) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", k, q) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -426,13 +426,13 @@ def divides_by_d_k(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / d_k
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / d_k
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -444,13 +444,13 @@ def multiplies_by_the_root(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) * math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) * math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -462,13 +462,13 @@ def takes_the_power_first(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / (d_k / 2)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / (d_k / 2)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -480,13 +480,13 @@ def scales_by_the_number_of_heads(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(num_heads)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(num_heads)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -498,13 +498,13 @@ def scales_by_the_length(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(x.shape[1])
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(x.shape[1])
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -519,13 +519,13 @@ def scales_the_weights(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k)
     weights = scores.softmax(dim=-1) / math.sqrt(d_k)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -539,13 +539,13 @@ def softmax_over_the_heads(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -559,13 +559,13 @@ def softmax_over_the_whole_map(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.flatten(2).softmax(dim=-1).reshape(scores.shape)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -580,13 +580,13 @@ def applies_the_softmax_twice(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1).softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -598,13 +598,13 @@ def leaves_the_softmax_out(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -619,13 +619,13 @@ def uses_a_sigmoid(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.sigmoid()
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -637,13 +637,13 @@ def uses_the_logarithms(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.log_softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -655,13 +655,13 @@ def never_divides_by_the_sum(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.exp()
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -676,13 +676,13 @@ def divides_the_scores_by_their_sum(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores / scores.sum(dim=-1, keepdim=True)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -698,13 +698,13 @@ def overflows(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -718,13 +718,13 @@ def compares_by_cosine(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", F.normalize(q, dim=-1), F.normalize(k, dim=-1))
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", F.normalize(q, dim=-1), F.normalize(k, dim=-1))
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -736,13 +736,13 @@ def sums_up_the_keys(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, k)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, k)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -754,13 +754,13 @@ def shares_one_projection(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_q)
-    v = torch.einsum("bme,ehd->bhmd", x, w_q)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_q)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_q)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -772,13 +772,13 @@ def makes_the_keys_with_w_q(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_q)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_q)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -790,13 +790,13 @@ def exchanges_keys_and_values(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_v)
-    v = torch.einsum("bme,ehd->bhmd", x, w_k)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -811,13 +811,13 @@ def cuts_off_negative_projections(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q).relu()
-    k = torch.einsum("bme,ehd->bhmd", x, w_k).relu()
-    v = torch.einsum("bme,ehd->bhmd", x, w_v).relu()
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q).relu()
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k).relu()
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v).relu()
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -831,12 +831,12 @@ def interleaves_the_results(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
     return heads.permute(0, 2, 3, 1).reshape(x.shape) @ w_o.reshape(d_model, d_model)
 
 
@@ -851,13 +851,13 @@ def adds_the_input(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return x + torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return x + torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -869,14 +869,14 @@ def hides_the_future(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     scores = scores.masked_fill(~causal_mask(x.shape[1]), -math.inf)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -891,13 +891,13 @@ def attends_across_the_batch(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("nbe,ehd->bhnd", x, w_q)
-    k = torch.einsum("mbe,ehd->bhmd", x, w_k)
-    v = torch.einsum("mbe,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("tbm,mhd->bhtd", x, w_q)
+    k = torch.einsum("sbm,mhd->bhsd", x, w_k)
+    v = torch.einsum("sbm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->nbe", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->tbm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -912,13 +912,13 @@ def cuts_off_the_weights(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1).detach()
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -933,13 +933,13 @@ def cuts_off_every_gradient(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o).detach()
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o).detach()
 
 
 @multi_head_einsum.misconception
@@ -952,13 +952,13 @@ def scales_x_in_place(x, w_q, w_k, w_v, w_o, num_heads):
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
     x /= d_k**0.25
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x * d_k**0.25, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x * d_k**0.25, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -970,13 +970,13 @@ def rounds_the_root(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / int(math.sqrt(d_k))
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / int(math.sqrt(d_k))
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -991,14 +991,14 @@ def subtracts_one_maximum_for_all(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bne,ehd->bhnd", x, w_q)
-    k = torch.einsum("bme,ehd->bhmd", x, w_k)
-    v = torch.einsum("bme,ehd->bhmd", x, w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     shifted = (scores - scores.max()).exp()
     weights = shifted / shifted.sum(dim=-1, keepdim=True)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -1010,13 +1010,13 @@ def projects_twice(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bnn,ne,ehd->bhnd", x, w_q.flatten(1), w_q)
-    k = torch.einsum("bmn,ne,ehd->bhmd", x, w_k.flatten(1), w_k)
-    v = torch.einsum("bmn,ne,ehd->bhmd", x, w_v.flatten(1), w_v)
-    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
+    q = torch.einsum("btn,nm,mhd->bhtd", x, w_q.flatten(1), w_q)
+    k = torch.einsum("bsn,nm,mhd->bhsd", x, w_k.flatten(1), w_k)
+    v = torch.einsum("bsn,nm,mhd->bhsd", x, w_v.flatten(1), w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
-    return torch.einsum("bhnd,hde->bne", heads, w_o)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
 
 
 @multi_head_einsum.alternative
@@ -1040,8 +1040,8 @@ def one_head_after_the_other(x, w_q, w_k, w_v, w_o, num_heads):
 @multi_head_einsum.alternative
 def in_two_einsums(x, w_q, w_k, w_v, w_o, num_heads):
     w_q, w_k, w_v = (w.unflatten(1, (num_heads, -1)) for w in (w_q, w_k, w_v))
-    scores = torch.einsum("bne,ehd,nhd,bmn->bhnm", x, w_q, w_k, x) * w_q.shape[-1] ** -0.5
-    values = torch.einsum("bme,ehd,hdn->bhmn", x, w_v, w_o.unflatten(0, (num_heads, -1)))
+    scores = torch.einsum("btm,mhd,nhd,bsn->bhts", x, w_q, w_k, x) * w_q.shape[-1] ** -0.5
+    values = torch.einsum("bsm,mhd,hdn->bhsn", x, w_v, w_o.unflatten(0, (num_heads, -1)))
     return (scores.softmax(-1) @ values).sum(dim=1)
 
 
