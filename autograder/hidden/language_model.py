@@ -63,8 +63,8 @@ def gpt(draw: Draw) -> list[Case]:
         }
 
     return [
-        case(2, draw.choice([4, 6]), 2, 1, draw.integer(4, 6)),
-        case(3, 4, 3, 2, draw.integer(7, 9)),
+        case(2, draw.choice([4, 6]), 3, 1, draw.integer(4, 6)),
+        case(4, 2, 2, 2, draw.integer(7, 9)),
     ]
 
 

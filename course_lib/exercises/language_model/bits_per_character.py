@@ -30,7 +30,7 @@ bits = Exercise(
             "lengths": torch.tensor([1, 1, 1, 1]),
         },
     ],
-    minutes=6,
+    minutes=4,
     difficulty=1,
     hints=[
         "A token to which the model gave probability p costs -log2(p) bits. You are given natural logarithms: how many "

@@ -34,7 +34,7 @@ decoding_pieces = Exercise(
             "merges": [(130, 172), (32, 226)],
         },
     ],
-    minutes=8,
+    minutes=4,
     difficulty=2,
     hints=[
         "Which bytes does each id stand for? Ids below 256 stand for one byte, themselves. Id 256 stands for the bytes "

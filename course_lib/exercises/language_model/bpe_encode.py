@@ -47,7 +47,7 @@ encoding = Exercise(
             "merges": [(C, D), (B, C)],
         },
     ],
-    minutes=10,
+    minutes=6,
     difficulty=2,
     hints=[
         "Begin as the training did: with the bytes of the chunk, list(chunk.encode('utf-8')).",

@@ -5,6 +5,8 @@ Wrong answers are small edits of the reference and use its names, so that two of
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 
@@ -29,7 +31,7 @@ fitting = Exercise(
             "losses": torch.tensor([0.7, 0.2, 0.45, 3.1]).double(),  # rising: the exponent is negative
         },
     ],
-    minutes=10,
+    minutes=5,
     difficulty=2,
     hints=[
         "Take the logarithm of both sides of loss = scale · size^(-exponent). What kind of curve is it in log(size) "
@@ -47,7 +49,12 @@ def as_numbers(answer):
     """A scale and an exponent as a tuple of two numbers, however they are packed; everything else as it is."""
     if isinstance(answer, torch.Tensor) and answer.dim() == 1:
         answer = tuple(answer)
-    return tuple(map(as_number, answer)) if isinstance(answer, list | tuple) else answer
+    return tuple(finite(as_number(value)) for value in answer) if isinstance(answer, list | tuple) else answer
+
+
+def finite(value):
+    """A scale that overflows counts as a very large one."""
+    return math.copysign(1e300, value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def fitted(subject, sizes, losses):

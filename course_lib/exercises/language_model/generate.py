@@ -64,7 +64,7 @@ writing = Exercise(
             "max_len": 1,
         },
     ],
-    minutes=15,
+    minutes=8,
     difficulty=2,
     hidden_points=2,
     hints=[

@@ -32,7 +32,7 @@ gpt = Exercise(
         {
             "vocab_size": 7,
             "d_model": 8,
-            "num_heads": 2,
+            "num_heads": 4,
             "d_ff": 10,
             "num_layers": 2,
             "ids": torch.tensor([[3, 6, 2, 5], [4, 1, 1, 0]]),
@@ -40,7 +40,7 @@ gpt = Exercise(
         {
             "vocab_size": 11,
             "d_model": 12,
-            "num_heads": 3,
+            "num_heads": 2,
             "d_ff": 9,
             "num_layers": 3,
             "ids": torch.tensor([[9, 4, 10, 0, 2], [5, 5, 7, 8, 1], [3, 6, 0, 2, 10]]),
@@ -48,13 +48,13 @@ gpt = Exercise(
         {
             "vocab_size": 9,
             "d_model": 4,
-            "num_heads": 1,
+            "num_heads": 2,
             "d_ff": 6,
             "num_layers": 1,
             "ids": torch.tensor([[8, 0, 3]]),
         },
     ],
-    minutes=15,
+    minutes=9,
     difficulty=2,
     hidden_points=2,
     hints=[
@@ -251,20 +251,24 @@ def right_table_slope(case):
     return slope
 
 
-UNDECIDED = 0.5  # with entries of about 0.02 the logits are around 0.05, with entries of about 1 they are around 2
+MANY_TOKENS = 150  # so that a mean and a standard deviation can be trusted
 
 
-@gpt.property("a new model is undecided: its logits are close to 0", points=1)
+@gpt.property("a new model is undecided: the entries of its table start as N(0, 0.02²)", points=1)
 def gpt_beginning(subject, case):
-    built = subject.build(*building(case))
+    built = subject.build(*building({**case, "vocab_size": MANY_TOKENS}))
     with built.unobserved():
-        got = expect_floats(built(case["ids"]), (*case["ids"].shape, case["vocab_size"]), "the result")
-    size = float(got.abs().mean())
-    built.note("undecided", size < UNDECIDED)
+        shape = (MANY_TOKENS, case["d_model"])
+        tables = [tensor for tensor in built.state().values() if tuple(tensor.shape) == shape]
     expect(
-        size < UNDECIDED,
-        f"The logits of a new model are {size:.2g} on average, far from 0: it begins with strong opinions about "
-        "nothing. The entries of the embedding table should start as N(0, 0.02²).",
+        bool(tables), f"With vocab_size = {MANY_TOKENS} there should be a table of shape {shape}, but there is none."
+    )
+    mean, deviation = float(tables[0].mean()), float(tables[0].std())
+    built.note("size of the entries", round(2 * math.log10(deviation + 1e-9)) / 2)  # roughly: they are drawn
+    expect(
+        abs(mean) < 0.005 and 0.013 < deviation < 0.03,
+        f"The entries of the table of a new model have the mean {mean:.2g} and the standard deviation {deviation:.2g}. "
+        "They should start with mean 0 and standard deviation 0.02.",
     )
 
 
@@ -822,6 +826,27 @@ class BeginsWithLargeEntries(nn.Module):
     def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers):
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, d_model)
+        self.blocks = nn.ModuleList(DecoderBlock(d_model, num_heads, d_ff) for _ in range(num_layers))
+        self.norm = LayerNorm(d_model)
+
+    def forward(self, ids):
+        x = look_up(self.embedding, ids)
+        for block in self.blocks:
+            x = block(x)
+        x = self.norm(x)
+        return x @ self.embedding.weight.T
+
+
+@gpt.misconception
+class BeginsWithUnitRows(nn.Module):
+    """The entries of your embedding table start with the standard deviation 1/√d_model. They should start with 0.02.
+
+    With rows of length 1 at both ends, a new model favours the token that it has just read."""
+
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, mean=0.0, std=d_model**-0.5)
         self.blocks = nn.ModuleList(DecoderBlock(d_model, num_heads, d_ff) for _ in range(num_layers))
         self.norm = LayerNorm(d_model)
 

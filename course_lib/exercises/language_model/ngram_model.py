@@ -42,7 +42,7 @@ ngrams = Exercise(
             "smoothing": 2.0,
         },
     ],
-    minutes=12,
+    minutes=8,
     difficulty=2,
     hints=[
         "Count first, divide afterwards. Begin with n = 2: a table with one row for each token and one column for each "

@@ -37,7 +37,7 @@ windows = Exercise(
             "length": 8,
         },
     ],
-    minutes=6,
+    minutes=4,
     difficulty=1,
     hints=[
         "Take one window first: its inputs are `length` tokens of the text, beginning at its start. Its targets are "

@@ -45,7 +45,7 @@ training = Exercise(
             "num_merges": 4,
         },
     ],
-    minutes=20,
+    minutes=12,
     difficulty=3,
     hidden_points=2,
     hints=[
