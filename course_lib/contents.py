@@ -11,5 +11,5 @@ CONTENTS = (
     ("07_transformer", "7 · The Transformer", 150, 2),
     ("08_training", "8 · Training", 150, 6),
     ("09_decoding", "9 · Decoding: from probabilities to a sentence", 150, 2),
-    ("11_language_model", "11 · Language models: a decoder that writes", 200, 4),
+    ("11_language_model", "11 · Language models: a decoder that writes", 140, 4),
 )
