@@ -25,7 +25,7 @@ from course_lib.writing import (
     writer_rate,
 )
 
-STEPS = 6000
+STEPS = 2200
 
 
 def train_writer(

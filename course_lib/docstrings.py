@@ -55,12 +55,12 @@ class Corpus(NamedTuple):
 def make_corpus(one_of: int = 1) -> Corpus:
     """The docstrings of the standard library; `one_of=8` reads about an eighth of the modules, in less time.
 
-    A checksum of its name, such as `email.utils`, decides where a module goes, so that it is the same on every machine.
+    A checksum of its path, such as `email/utils.py`, decides where a module goes: the same way on every machine.
     """
     parts: dict[bool, list[str]] = {True: [], False: []}
     root = Path(sysconfig.get_path("stdlib"))
     for path in module_files(root):
-        lot = zlib.crc32(".".join(path.relative_to(root).with_suffix("").parts).encode())
+        lot = zlib.crc32(path.relative_to(root).as_posix().encode())
         if lot // HELD_OUT % one_of == 0:
             found = docstrings_of(path.read_text(encoding="utf-8", errors="replace"))
             parts[lot % HELD_OUT == 0] += [in_the_alphabet(each) for each in found]

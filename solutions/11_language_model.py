@@ -437,8 +437,7 @@ print(repr(write(model, "Return the ", 50, temperature=1.0)))
 #
 # 2,200 steps, each on 16 windows, with your `text_windows` and your `GPT`; the learning rate rises for 100 steps and
 # falls along a cosine. It takes about three minutes, and now and then the model writes a line with your `generate`. (If
-# you cannot wait: with `TRAIN = False` your class gets the weights that come with the course, the same recipe with more
-# steps.)
+# you cannot wait: with `TRAIN = False` your class gets weights that come with the course, made by the same recipe.)
 
 # %%
 TRAIN = True
@@ -475,10 +474,7 @@ ax.legend(loc="upper right", ncols=2)
 plt.show()
 
 # %%
-log_p = writing.log_probabilities(model, held_out)  # (characters - 1,)
-bits["your GPT"] = bits_of(log_p)
-shipped = writing.load_writer(own_GPT).to(device)
-bits["GPT, as shipped"] = bits_of(writing.log_probabilities(shipped, held_out))
+bits["your GPT"] = bits_of(writing.log_probabilities(model, held_out))
 show_bits(bits, "The held-out text, with a network and without")
 
 # %% claims
@@ -486,12 +482,11 @@ if not FAST:
     claim("2.10 bits per character or less", bits["your GPT"] <= 2.10)
     claim("below the 5-gram model", bits["your GPT"] < bits["5-gram"] - 0.05)
     claim("training and held-out text fall together", curve[-1][1] < 2.3 and curve[0][1] > curve[-1][1] + 0.5)
-    claim("more steps are better", bits["GPT, as shipped"] < bits["your GPT"] - 0.03)
     claim("xz behind the training text is still better than three minutes", bits["xz, primed"] < bits["your GPT"])
 
 # %% [markdown]
-# In three minutes your model passes the 5-gram counts, although it has 0.6 million numbers and they have over a million
-# runs to look up. More steps help further. Only xz, which keeps the whole training text at hand, is better still.
+# In three minutes your model passes the counts of five characters. Only xz, which keeps the whole training text at
+# hand, is better still.
 #
 # Where does the model gain? Below, the surprise at each character of the sentence from section 2:
 
@@ -506,12 +501,10 @@ def gpt_probabilities(so_far: Tensor) -> Tensor:
 by_gpt = coded(gpt_probabilities, "GPT")
 gpt_surprise = [-gpt_probabilities(sentence[:t])[sentence[t]].log2().item() for t in range(1, len(sentence))]
 context = torch.cat([encode("\n\n\n"), sentence])
-five_surprise = -writing.backoff_log_probabilities(train, context, 5, len(ALPHABET)) / math.log(
-    2
-)  # from character 1 on
+five_nats = -writing.backoff_log_probabilities(train, context, 5, len(ALPHABET))  # from character 1 on
 figure, ax = plt.subplots(figsize=(10, 2.8))
 places = range(1, len(sentence))
-ax.bar([t - 0.2 for t in places], five_surprise, 0.4, label="5-gram", color=COLOURS[4])
+ax.bar([t - 0.2 for t in places], five_nats / math.log(2), 0.4, label="5-gram", color=COLOURS[4])
 ax.bar([t + 0.2 for t in places], gpt_surprise, 0.4, label="your GPT", color=COLOURS[1])
 ax.set_xticks(range(len(sentence)), [character.replace(" ", "␣") for character in decode(sentence)])
 ax.set(title="Surprise at each character", xlabel="character", ylabel="bits")
@@ -522,10 +515,10 @@ plt.show()
 claim("the code of the sentence is shorter than by bigrams", len(by_gpt[0]) < len(by_bigram[0]))
 first_letters = [surprise for t, surprise in enumerate(gpt_surprise, start=1) if decode(sentence[t - 1 : t]) == " "]
 others = [surprise for t, surprise in enumerate(gpt_surprise, start=1) if decode(sentence[t - 1 : t]) != " "]
-claim("first letters of words cost most", sum(first_letters) / len(first_letters) > 2 * sum(others) / len(others))
+claim("first letters of words cost most", sum(first_letters) / len(first_letters) > 1.3 * sum(others) / len(others))
 
 # %% [markdown]
-# The first letter of a word costs most; once the word is clear, the rest is nearly free.
+# The first letters of words cost most; once a word is clear, the rest of it is cheap.
 #
 # ## 8 · Temperature, top-k, top-p and repetition
 #
@@ -565,8 +558,8 @@ for name, choose in settings.items():
         print("    " + " ".join(text.split())[:110])
 
 # %% claims
-claim("greedy decoding repeats itself", quality["greedy"][0] > (0.0 if FAST else 0.4))
 if not FAST:
+    claim("greedy decoding repeats itself", quality["greedy"][0] > 0.3)
     claim("the hotter, the fewer real words", quality["T = 0.5"][1] > quality["T = 1"][1] > quality["T = 1.5"][1])
     claim("sampling hardly repeats", quality["T = 1"][0] < 0.1)
     cut = min(quality["T = 1, top-k 5"][1], quality["T = 1, top-p 0.9"][1])
@@ -638,10 +631,12 @@ plt.show()
 
 # %% claims
 if not FAST:
+    claim("each character was seen about twice", 1.5 < STEPS * writing.BATCH_SIZE * LENGTH / len(train) < 2.5)
+    claim("the page about a hundred times", 90 < steps * writing.BATCH_SIZE * LENGTH / len(page) < 110)
     mine, control = copied["your GPT, T = 1"], copied["held-out text"]
     claim("your model copies no more than the held-out text does", mine[0] < control[0] + 0.1)
     claim("the parrot copies most of what it writes", copied["4,000 characters, T = 0.5"][0] > 0.5)
-    claim("a lower temperature keeps closer to the text", copied["your GPT, T = 0.5"][1] >= mine[1])
+    claim("a lower temperature keeps closer to the text", copied["your GPT, T = 0.5"][0] >= mine[0])
 
 # %% [markdown]
 # Your model has seen each character about twice. At $T = 1$ it copies no more than people do, who also write "Return
@@ -682,6 +677,9 @@ if not FAST:
 # before it, and equal chunks are counted once with their number. By hand: `ab` 3 times and `abb` twice. The pair (a, b)
 # occurs 5 times, (b, b) twice. Merge 0 is (a, b) = (97, 98), with id 256; then (256, 98) occurs twice and is merge 1.
 # If two pairs are equally frequent, take the smaller one, as Python compares tuples.
+#
+# `reference.merge_pair(ids, pair, new_id)` replaces a pair everywhere in one list of ids; the counting, the choice and
+# the rounds are yours.
 #
 # {{exercise train_bpe}}
 
@@ -762,13 +760,13 @@ def bpe_decode(ids: list[int], merges: list[tuple[int, int]]) -> str:
 check(bpe_decode)
 
 # %% [markdown]
-# Yours learns 400 merges from the most common chunks of the training text.
+# Yours learns 300 merges from the most common chunks of the training text.
 
 # %%
 own_bpe = yours("train_bpe", train_bpe), yours("bpe_encode", bpe_encode), yours("bpe_decode", bpe_decode)
 learn, to_pieces, from_pieces = own_bpe
 chunks = writing.chunks_of(corpus.train)
-merges = learn(dict(Counter(chunks).most_common(500 if FAST else 2500)), 50 if FAST else 400)
+merges = learn(dict(Counter(chunks).most_common(500 if FAST else 2000)), 50 if FAST else 300)
 print("the first pieces: ", [from_pieces([256 + i], merges) for i in range(12)])
 print("the last pieces:  ", [from_pieces([256 + i], merges) for i in range(len(merges) - 8, len(merges))])
 for text in ("Return the number of items in the list.", "walking", "naïve 😀"):
@@ -799,8 +797,8 @@ def train_small(ids: Tensor, vocab_size: int, d_model: int, what: str, steps: in
     return model
 
 
-SWEEP = 20 if FAST else 400  # steps
-test = held_out[: 3000 if FAST else 30_000]
+SWEEP = 20 if FAST else 300  # steps
+test = held_out[: 3000 if FAST else 20_000]
 dictionary = {chunk: to_pieces(chunk, merges) for chunk in set(chunks) | set(writing.chunks_of(decode(test)))}
 as_pieces = lambda chunks: torch.tensor([piece for chunk in chunks for piece in dictionary[chunk]])
 train_pieces, test_pieces = as_pieces(chunks), as_pieces(writing.chunks_of(decode(test)))
@@ -867,14 +865,15 @@ check(fit_power_law)
 # %% figure A learning-rate sweep, and a size sweep with your power law
 own_fit = yours("fit_power_law", fit_power_law)
 rates = [3e-4, 1e-3, 3e-3, 1e-2, 3e-2]
-by_rate = []
+by_rate, swept_models = [], {64: on_characters}
 for peak in rates:
     swept = train_small(train, len(ALPHABET), 32, f"rate {peak:g}", SWEEP, peak)
     by_rate.append(bits_of(writing.log_probabilities(swept, test)))
-widths = [16, 32, 64, 128]
-swept_models = [
-    on_characters if d == 64 else train_small(train, len(ALPHABET), d, f"d_model {d}", SWEEP) for d in widths
-]
+    if peak == 3e-3:
+        swept_models[32] = swept
+for width in (16, 128):
+    swept_models[width] = train_small(train, len(ALPHABET), width, f"d_model {width}", SWEEP)
+swept_models = [swept_models[width] for width in (16, 32, 64, 128)]
 sizes = torch.tensor([float(sum(p.numel() for p in swept.blocks.parameters())) for swept in swept_models])
 by_size = torch.tensor([bits_of(writing.log_probabilities(swept, test)) for swept in swept_models])
 scale, exponent = own_fit(sizes[:3], by_size[:3])

@@ -73,7 +73,7 @@ def test_which_files(tmp_path: Path):
     assert found == ["a/__init__.py", "a/c.py", "b.py"]
 
 
-def test_module_names_decide_where_a_text_goes(small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_path_of_a_module_decides_where_its_text_goes(small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The same modules are held out whatever else is installed."""
     names = [f"module{number}" for number in range(60)]
     for name in names:

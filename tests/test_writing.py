@@ -9,6 +9,7 @@ import torch
 from fake_gpu import FakeGpu
 from torch import Tensor, nn
 
+from benchmarks import nano_gpt
 from course_lib import writing
 from course_lib.docstrings import ALPHABET, decode, encode, make_corpus
 from course_lib.language_model import GPT, DecoderBlock, ngram_model
@@ -265,6 +266,18 @@ def test_it_works_on_a_gpu():
         train_on_text(fresh, ids, random_starts(40, 8, 2, steps=1, seed=0), lambda _: 0.0, length=8)
         assert log_probabilities(fresh, ids, length=8).shape == (39,)
         assert write(fresh, ids[None, :3], 2, sampler(1.0, 5, 0)).shape == (1, 5)
+
+
+def test_the_yardstick_is_causal_and_has_its_schedule():
+    torch.manual_seed(0)
+    model = nano_gpt.NanoGPT()
+    ids = torch.arange(20)[None]
+    changed = ids.clone()
+    changed[0, 12] = 50
+    moved = (model(ids) - model(changed)).abs().amax(dim=-1)[0] > 0
+    assert moved.tolist() == [False] * 12 + [True] * 8
+    rates = [nano_gpt.learning_rate(iteration, 2000) for iteration in range(2001)]
+    assert max(rates) == rates[100] == 1e-3 and rates[2000] == pytest.approx(1e-4)
 
 
 def test_resolution_is_enough():
