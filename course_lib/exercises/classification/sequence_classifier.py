@@ -167,18 +167,23 @@ def classifier_shape(subject, case):
 def classifier_tokens(subject, case):
     built, ids = filled(subject, case), case["ids"]
     before = logits_of(built, case)
-    for row, place in (ids != case["pad_id"]).nonzero().tolist():
-        changed = ids.clone()
-        changed[row, place] = another_token(int(ids[row, place]), case)
-        moved = differs(before, logits_of(built, case, changed))
-        expect(moved[row], f"With another token at place {place} of sequence {row} its logits stay the same.")
-        others = [other for other in moved.nonzero().flatten().tolist() if other != row]
-        expect(not others, f"With another token in sequence {row} the logits of sequence {others[:1]} change.")
+    places = (ids != case["pad_id"]).nonzero().tolist()
+    others = [with_another_token(ids[row], place, case) for row, place in places]
+    again, after = logits_of(built, case, torch.cat([ids, torch.stack(others)])).split([len(ids), len(others)])
+    mixed = differs(before, again).nonzero().flatten().tolist()
+    expect(not mixed, f"Put into a batch with more sequences, sequence {mixed[:1]} gets other logits.")
+    for (row, place), logits in zip(places, after):
+        moved = differs(before[row : row + 1], logits[None])
+        expect(moved, f"With another token at place {place} of sequence {row} its logits stay the same.")
 
 
-def another_token(token: int, case) -> int:
-    """A real token that is not this one."""
-    return next(t for t in range(token + 1, token + 4) if t % case["vocab_size"] != case["pad_id"]) % case["vocab_size"]
+def with_another_token(row: Tensor, place: int, case) -> Tensor:
+    """The sequence with another real token at this place."""
+    token = int(row[place])
+    others = (other % case["vocab_size"] for other in range(token + 1, token + 4))
+    changed = row.clone()
+    changed[place] = next(other for other in others if other != case["pad_id"])
+    return changed
 
 
 @sequence_classifier.property("the order of the tokens counts", points=1)
