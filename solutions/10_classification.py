@@ -84,7 +84,9 @@ padding = torch.randn(6, 4)  # and what it gives at padded places: anything
 for n in (0, 2, 6):
     x = torch.cat([sentence, padding[:n]])  # (time, d)
     careless, right = x.mean(dim=0), x[:3].mean(dim=0)  # (d,)
-    print(f"padding {n}:   mean over everything {careless.numpy().round(2)}   over real positions {right.numpy().round(2)}")
+    print(
+        f"padding {n}:   mean over everything {careless.numpy().round(2)}   over real positions {right.numpy().round(2)}"
+    )
 
 # %% claims
 claim("padding changes the mean over everything", (careless - right).abs().max() > 0.1)
@@ -288,8 +290,8 @@ if not FAST:
 #
 # The Unicode consortium collects what countries, cities, languages and currencies are called around the world. From 32
 # languages in Latin letters we take all names that occur in just one of them, and read them letter by letter. All names
-# of a tenth of the things, in every language, are kept for the test: *Grèce*, *Grecja*, *Gwlad Groeg* and the others are
-# either all trained on or all new.
+# of a tenth of the things, in every language, are kept for the test: *Grèce*, *Grecja*, *Gwlad Groeg* and the others
+# are either all trained on or all new.
 
 # %%
 print(f"{len(names.train):,} names to learn from, {len(names.test):,} to be judged by, {len(languages.letters())} ids")
