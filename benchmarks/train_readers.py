@@ -25,8 +25,8 @@ from course_lib.reader import (
     train_classifier,
 )
 
-JUDGE_STEPS, LINGUIST_STEPS, PRETRAINING_STEPS = 600, 1200, 1500  # of the benchmark; the shipped ones take more
-SHIPPED_LINGUIST_STEPS, SHIPPED_PRETRAINING_STEPS = 4000, 3000
+JUDGE_STEPS, LINGUIST_STEPS, PRETRAINING_STEPS = 600, 1200, 1500
+SHIPPED_LINGUIST_STEPS = 1500
 
 
 def training_reviews() -> tuple[torch.Tensor, torch.Tensor]:
@@ -66,7 +66,7 @@ def main() -> None:
         {
             "judge": train_judge(new_judge(), seed=1),
             "linguist": train_linguist(1, SHIPPED_LINGUIST_STEPS),
-            "pretrained": train_gap_filler(1, SHIPPED_PRETRAINING_STEPS),
+            "pretrained": train_gap_filler(1),
         }
     )
     print(f"{WEIGHTS.name}: {WEIGHTS.stat().st_size / 1e6:.2f} MB")
