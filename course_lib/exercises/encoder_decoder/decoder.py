@@ -43,13 +43,13 @@ decoder = Exercise(
             "x": normal(2, 3, 6, seed=31),
             "memory": normal(2, 4, 6, seed=32),
             "mask": partial_mask(2, 3, 3, seed=37),  # not causal: it is the mask that counts
-            "memory_mask": None,
+            "memory_mask": real(4, 3, width=4),
         },
         {
             "d_model": 8,
             "num_heads": 4,
             "d_ff": 10,
-            "num_layers": 3,
+            "num_layers": 1,
             "dropout": 0.2,
             "norm_first": False,
             "x": normal(3, 4, 8, seed=33),
