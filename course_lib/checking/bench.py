@@ -116,7 +116,10 @@ class Bench:
         copies = [copy_of(argument) for argument in args]
         inputs = [copy.requires_grad_() for copy in copies if isinstance(copy, Tensor) and copy.is_floating_point()]
         parameters = [p for p in self.obj.parameters() if p.requires_grad] if isinstance(self.obj, nn.Module) else []
-        result, _ = run(self.obj, copies, copy=False)
+        try:
+            result, _ = run(self.obj, copies, copy=False)
+        except StudentError:  # it works without gradients, as numpy does
+            return Answer("not possible")
         parts = [part for part in (result if isinstance(result, tuple | list) else [result]) if flows(part)]
         if not parts or not inputs + parameters:
             return Answer("nothing flows")
@@ -131,10 +134,19 @@ class Bench:
         total, size = (sum(float(f(slope)) for slope in rest) for f in (torch.sum, lambda t: (t * t).sum()))
         return Answer((*found[: len(inputs)], total, size))
 
+    def has_graph(self, args: Sequence[Any]) -> Answer:
+        """Whether backward() can be called on the result, if the inputs ask for gradients."""
+        copies = [copy_of(argument) for argument in args]
+        for tensor in copies:
+            if isinstance(tensor, Tensor) and tensor.is_floating_point():
+                tensor.requires_grad_()
+        result, changed = run(self.obj, copies, copy=False)
+        return Answer(flows(result), changed)
+
     def effect(self, setting: Any, args: Sequence[Any]) -> Answer:
         live = setting.make()
         result, changed = run(self.obj, (*live, *args))
-        return Answer((plain(result), plain(setting.look_at(*live))), changed)
+        return Answer((plain(setting.read(result, *live)), plain(setting.look_at(*live))), changed)
 
     def build(self, args: Sequence[Any]) -> Answer:
         """The value is another bench, with the instance on it."""
@@ -320,7 +332,7 @@ def copy_of(value: Any) -> Any:
     """A deep copy of plain data."""
     if isinstance(value, Tensor):
         return value.detach().clone()
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple | list | set):
         return type(value)(copy_of(item) for item in value)
     if isinstance(value, dict):
         return {key: copy_of(item) for key, item in value.items()}

@@ -193,6 +193,8 @@ def describe_value(value: Any) -> str:
         if len(value) > SMALL:
             return f"a dict with {len(value)} entries"
         return "(" + describe_case(value) + ")"
+    if isinstance(value, set):
+        return "{" + ", ".join(sorted(map(repr, value))) + "}"
     if isinstance(value, list | tuple) and any(isinstance(item, Tensor | list | tuple) for item in value):
         return "[" + ", ".join(describe_value(item) for item in value) + "]"
     return repr(value)

@@ -115,6 +115,10 @@ class TinyTraining:
             return (model,)
         return model, Descent(model, self.learning_rate)
 
+    def read(self, result: Any, *live: Any) -> Any:
+        """What was returned is a number: plain data already."""
+        return result
+
     def look_at(self, model: TinyModel, optimizer: Descent | None = None) -> dict[str, Any]:
         """The calls, the parameters, and the gradients where no optimiser has used them."""
         seen: dict[str, Any] = {
@@ -134,3 +138,121 @@ class TinyTraining:
 
     def __repr__(self) -> str:
         return f"a tiny model of {len(self.weights['output_bias'])} words"
+
+
+class TinyTable(nn.Module):
+    """As an embedding or learned positions hold it."""
+
+    def __init__(self, rows: int, d_model: int):
+        super().__init__()
+        self.table = nn.Embedding(rows, d_model)
+
+
+class TinyEncoder(nn.Module):
+    """Layers and a norm, without attention."""
+
+    def __init__(self, d_model: int, num_layers: int):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(num_layers))
+        self.norm = nn.LayerNorm(d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = x + torch.tanh(layer(x))
+        return self.norm(x)
+
+
+class TinyClassifier(nn.Module):
+    """Ids in, logits out: with the parts of a `SequenceClassifier`, each as small as can be."""
+
+    def __init__(self, num_classes: int, d_model: int, num_layers: int):
+        super().__init__()
+        self.embedding = TinyTable(6, d_model)
+        self.positions = TinyTable(3, d_model)
+        self.encoder = TinyEncoder(d_model, num_layers)
+        self.head = nn.Linear(d_model, num_classes)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """ids: (batch, 3). Returns: logits (batch, num_classes)."""
+        x = self.embedding.table(ids) + self.positions.table.weight
+        return self.head(self.encoder(x).mean(dim=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Pretrained:
+    """A classifier whose body has learned something, for an exercise that prepares it for another task."""
+
+    num_classes: int
+    d_model: int
+    num_layers: int
+
+    def make(self) -> tuple[Any, ...]:
+        """(model,)"""
+        model = TinyClassifier(self.num_classes, self.d_model, self.num_layers).double()
+        for name, parameter in model.named_parameters():
+            parameter.data = learned_numbers(name, parameter)
+        return (model,)
+
+    def read(self, result: Any, model: nn.Module) -> Any:
+        """Groups of parameters, by name: the rate of each, and which stand there twice or are not the model's."""
+        groups = groups_in(result)
+        if groups is None:
+            return result
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        rates = [(names.get(id(parameter)), rate) for parameters, rate in groups for parameter in parameters]
+        own = sorted(name for name, _ in rates if name is not None)
+        return {
+            "rates": {name: dict(rates)[name] for name in own},
+            "twice": sorted({name for name in own if own.count(name) > 1}),
+            "strangers": len(rates) - len(own),
+        }
+
+    def look_at(self, model: nn.Module) -> dict[str, Any]:
+        """What has become of the model: what it gives, which parameters learn, which numbers are the old ones."""
+        logits: Any
+        try:
+            with torch.no_grad():
+                logits = list(model(torch.tensor([[2, 5, 1], [4, 3, 0]])).shape)
+        except Exception as error:  # with a head that does not fit
+            logits = f"{type(error).__name__}: {error}"
+        parameters = dict(model.named_parameters())
+        old = {name for name, p in parameters.items() if torch.equal(p, learned_numbers(name, p))}
+        return {
+            "logits": logits,
+            "learns": {name: p.requires_grad for name, p in parameters.items()},
+            "misplaced": any("requires_grad" in vars(module) for module in model.modules()),
+            "old head": any(name.startswith("head.") for name in old),
+            "changed": [name for name in parameters if name not in old and name.startswith(BODY)],
+        }
+
+    def __repr__(self) -> str:
+        return f"a classifier of {self.num_classes} classes with {self.num_layers} layers"
+
+
+BODY = ("embedding.", "positions.", "encoder.")
+
+
+def learned_numbers(name: str, parameter: Tensor) -> Tensor:
+    """What stands for the result of pre-training: numbers that no new layer starts with."""
+    places = torch.arange(parameter.numel(), dtype=torch.float64)
+    return 0.3 * torch.cos(places + len(name)).reshape(parameter.shape)
+
+
+def groups_in(result: Any) -> list[tuple[list[Tensor], Any]] | None:
+    """The parameters and the rate of each group, in all the forms that torch's optimisers take; None if it is none."""
+    if not isinstance(result, list | tuple) or not result:
+        return None
+    if not all(isinstance(group, dict) and "params" in group for group in result):
+        return None
+    return [(parameters_in(group["params"]), rate_in(group.get("lr"))) for group in result]
+
+
+def parameters_in(params: Any) -> list[Tensor]:
+    """One parameter, several, or several with their names."""
+    several = [params] if isinstance(params, Tensor) else list(params)
+    return [item[1] if isinstance(item, tuple) else item for item in several]
+
+
+def rate_in(rate: Any) -> float | None:
+    """The rate as a number; None if the group has none."""
+    return None if rate is None else float(rate)

@@ -18,6 +18,7 @@ TOPICS = (
     "transformer",
     "training",
     "decoding",
+    "classification",
     "language_model",
 )
 

@@ -493,7 +493,7 @@ class NormalisesTheUpdateAlone:
 
 @residual_mistake
 class NormalisesTheUpdateInPreNorm:
-    """In pre-norm mode your norm stands behind the sub-layer, on the update. It stands before it: the sub-layer
+    """In pre-norm mode your norm comes after the sub-layer, on the update. It comes before it: the sub-layer
     reads norm(x).
     """
 

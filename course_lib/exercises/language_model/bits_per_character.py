@@ -203,7 +203,8 @@ def keeps_the_sign(log_probabilities, lengths):
 
 @bits.misconception
 def perplexity_of_a_character(log_probabilities, lengths):
-    """You return 2 to the power of the bits: that is a perplexity. The bits themselves are wanted."""
+    """You return a perplexity: 2 to the power of the bits, or e to the power of the nats. The bits themselves are
+    wanted."""
     nats = -log_probabilities.sum()
     bits = nats / math.log(2)
     characters = lengths.sum()

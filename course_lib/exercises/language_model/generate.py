@@ -154,8 +154,7 @@ def writing_gradients(subject, case):
     got, want = written(subject, case), language_model.generate(*case.values())
     expect(
         torch.equal(got.long(), want),
-        "The model was asked while torch recorded gradients: of every step, what backward would need was kept. "
-        "Writing needs none of it.",
+        "The model was run while torch recorded gradients. That takes memory and time, and writing needs none of it.",
     )
 
 
@@ -265,6 +264,20 @@ def draws_from_the_end(model, prompt, new_tokens, temperature, top_k, draws, max
             logits = model(context[None])[:, -1]
         logits = top_k_filter(logits, top_k)
         drawn = sample(logits, temperature, draws[len(draws) - 1 - i][None])
+        ids = torch.cat([ids, drawn])
+    return ids
+
+
+@writing.misconception
+def from_the_other_end(model, prompt, new_tokens, temperature, top_k, draws, max_len):
+    """You lay the probabilities out from the last token to the first. The running sum begins with token 0."""
+    ids = prompt
+    for i in range(new_tokens):
+        context = ids[-max_len:]
+        with torch.no_grad():
+            logits = model(context[None])[:, -1]
+        logits = top_k_filter(logits, top_k)
+        drawn = sample(logits, temperature, 1 - draws[i : i + 1])
         ids = torch.cat([ids, drawn])
     return ids
 
@@ -570,7 +583,7 @@ def length_counts_the_prompt(model, prompt, new_tokens, temperature, top_k, draw
 def records_gradients(model, prompt, new_tokens, temperature, top_k, draws, max_len):
     """The model runs while torch records gradients. Switch that off with torch.no_grad().
 
-    Everything that backward would need is kept in memory, for nothing."""
+    Torch keeps what backward would need, and nobody is going to call it."""
     ids = prompt
     for i in range(new_tokens):
         context = ids[-max_len:]

@@ -217,7 +217,10 @@ def expect_count(got, case):
 @gpt.property("the logits are those of the formula, and every weight learns from them", points=2)
 def gpt_values(subject, case):
     built = filled(subject, case)
-    expect_close(logits_of(built, case), right_logits(case))
+    try:
+        expect_close(logits_of(built, case), right_logits(case))
+    except Failure as failure:
+        raise Failure(failure.message + strangers(built, case), failure.difference) from None
     slopes = built.parameter_gradients(case["ids"])
     tables = [slope for slope in slopes.values() if tuple(slope.shape) == (case["vocab_size"], case["d_model"])]
     slope = sum(tables, torch.zeros(())).double()
@@ -228,6 +231,17 @@ def gpt_values(subject, case):
         "and at the output, and learns from both. Is it detached on the way (detach, .data, torch.no_grad), or has it "
         "a padding_idx?",
     )
+
+
+def strangers(built, case):
+    """A word about parameters that the check does not know."""
+    with built.unobserved():
+        found = {name: tuple(shape) for name, shape in built.shapes().items()}
+    placed, wanted = place(found, case), numbers(*building(case))
+    unknown = [name for name, tensor in placed.items() if not any(tensor is known for known in wanted.values())]
+    if not unknown:
+        return ""
+    return f" The check does not know {', '.join(unknown[:3])}: are the blocks reference.DecoderBlock?"
 
 
 def right_table_slope(case):
@@ -241,6 +255,17 @@ def right_table_slope(case):
         slope = model.embedding.weight.grad
         RIGHT_LOGITS[key] = (case, slope)
     return slope
+
+
+@gpt.property("training mode changes nothing: there is no dropout", points=1)
+def gpt_training(subject, case):
+    built = filled(subject, case)
+    built.train()
+    with built.unobserved():
+        got = logits_of(built, case)
+    is_same = is_close(got, right_logits(case))
+    built.note("right in training", is_same)
+    expect(is_same, "In evaluation mode the logits are right, in training mode they are not. Is there a dropout?")
 
 
 MANY_TOKENS = 150  # so that a mean and a standard deviation can be trusted
@@ -526,6 +551,20 @@ class LearnsPositions(nn.Module):
 
 
 @gpt.misconception
+class DropsTheEmbedding(GPT):
+    """There is dropout in your model. It has exactly the parts that the task names, and dropout is none of them.
+
+    In training mode some of its numbers are set to 0 at random."""
+
+    def forward(self, ids):
+        x = F.dropout(look_up(self.embedding, ids), 0.1, self.training)
+        for block in self.blocks:
+            x = block(x)
+        x = self.norm(x)
+        return x @ self.embedding.weight.T
+
+
+@gpt.misconception
 class HidesTheBlocksInAList(nn.Module):
     """Your blocks are in a plain Python list, and torch does not look inside those. Use an nn.ModuleList.
 
@@ -763,7 +802,7 @@ class BlockWithoutPositions(DecoderBlock):
 class ForgetsThePositions(nn.Module):
     """Your blocks know no positions: queries and keys are not turned (RoPE).
 
-    What came before is a bag of tokens to them."""
+    To each attention, what came before is a bag of tokens."""
 
     def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers):
         super().__init__()

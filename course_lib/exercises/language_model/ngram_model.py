@@ -81,10 +81,10 @@ def expect_entries(got, case, entries):
             *context, token = entry
             after = f" after {', '.join(map(str, context))}" if context else ""
             total = sum(count for run, count in runs.items() if list(run[:-1]) == context)
-            among = "tokens in the text" if not context else "tokens that follow this context in the text"
+            whole = "that of its context" if context else "that of all tokens"
             raise Failure(
-                f"Entry {list(entry)} of the table is the probability of token {token}{after}. It occurs {runs[entry]} "
-                f"times among {total} {among}, and smoothing is {case['smoothing']:g}: that makes "
+                f"Entry {list(entry)} of the table is the probability of token {token}{after}. Its count is "
+                f"{runs[entry]}, {whole} {total}, and smoothing is {case['smoothing']:g}: that makes "
                 f"{float(want[entry]):.4g}, but yours is {float(got[entry]):.4g}."
             )
 
@@ -250,6 +250,34 @@ def without_smoothing(ids, n, vocab_size, smoothing):
     runs = ids.unfold(dimension=0, size=n, step=1)
     places = tuple(runs.T)
     counts.index_put_(places, torch.ones(len(runs)), accumulate=True)
+    totals = counts.sum(dim=-1, keepdim=True)
+    return counts / totals
+
+
+@ngrams.misconception
+def without_smoothing_or_division_by_zero(ids, n, vocab_size, smoothing):
+    """There is no smoothing in your table, and after a context that never occurs everything gets 0.
+
+    What the text does not have gets probability 0, and a model that says 0 is wrong without limit when it happens."""
+    counts = torch.zeros((vocab_size,) * n)
+    runs = ids.unfold(dimension=0, size=n, step=1)
+    places = tuple(runs.T)
+    counts.index_put_(places, torch.ones(len(runs)), accumulate=True)
+    totals = counts.sum(dim=-1, keepdim=True)
+    return counts / totals.clamp(min=1)
+
+
+@ngrams.misconception
+def smooths_empty_contexts_only(ids, n, vocab_size, smoothing):
+    """Only contexts that never occur are smoothed: after them all tokens are equally likely. Smoothing is added to
+    every count.
+
+    A token that was not seen after a known context gets probability 0."""
+    counts = torch.zeros((vocab_size,) * n)
+    runs = ids.unfold(dimension=0, size=n, step=1)
+    places = tuple(runs.T)
+    counts.index_put_(places, torch.ones(len(runs)), accumulate=True)
+    counts = torch.where(counts.sum(dim=-1, keepdim=True) == 0, 1.0, counts)
     totals = counts.sum(dim=-1, keepdim=True)
     return counts / totals
 

@@ -152,6 +152,28 @@ def repeats_the_last_target(ids, starts, length):
 
 
 @windows.misconception
+def rolls_the_batch(ids, starts, length):
+    """The last target of each window is the first token of the next window in the batch: you turn the whole batch round
+    in a circle (torch.roll without dims). The last target is the token of the text behind the window."""
+    steps = torch.arange(length, device=starts.device)
+    places = starts[:, None] + steps[None, :]
+    inputs = ids[places]
+    targets = inputs.roll(-1)
+    return inputs, targets
+
+
+@windows.misconception
+def pads_the_last_target(ids, starts, length):
+    """The last target of each window is 0, as if there were nothing behind the window. It is the token of the text that
+    stands there."""
+    steps = torch.arange(length, device=starts.device)
+    places = starts[:, None] + steps[None, :]
+    inputs = ids[places]
+    targets = torch.cat([inputs[:, 1:], torch.zeros_like(inputs[:, :1])], dim=1)
+    return inputs, targets
+
+
+@windows.misconception
 def one_token_too_short(ids, starts, length):
     """Your windows have length - 1 tokens: you cut `length` tokens and lose one of them to the shift. Inputs and
     targets both have `length`, so a window takes length + 1 tokens of the text."""

@@ -70,7 +70,7 @@ transformer = Exercise(
         "is the "
         "same with the targets' table, but the decoder takes four things: x, memory, the target's mask and the "
         "source's.",
-        "The last step of decode is self.output(x), with no softmax behind it. forward calls encode, then decode.",
+        "The last step of decode is self.output(x), with no softmax after it. forward calls encode, then decode.",
         "mask = (src_ids != self.pad_id)[:, None, :]; x = self.dropout(self.positions(self.src_embedding(src_ids))); "
         "return self.encoder(x, mask). And: self.decoder(x, memory, self.target_mask(tgt_ids), "
         "self.source_mask(src_ids)).",
@@ -714,7 +714,7 @@ class DropsOutBeforeThePositions(Transformer):
 
 @transformer.misconception
 class DropsOutTheLogits(Transformer):
-    """You apply dropout behind the decoder too, before or after the output layer. It belongs on embedding plus
+    """You apply dropout after the decoder too, before or after the output layer. It belongs on embedding plus
     position, and inside the layers.
     """
 
@@ -754,7 +754,7 @@ class MakesTheSourceMaskOfNumbers(Transformer):
 
 @transformer.misconception
 class MakesMasksOfWholeNumbers(Transformer):
-    """Your masks hold the numbers 0 and 1. Torch's fused attention, inside the layers, wants them boolean."""
+    """Your masks hold the numbers 0 and 1. Torch's fused attention, inside the layers, needs them to be boolean."""
 
     def source_mask(self, src_ids):
         real = (src_ids != self.pad_id).long()
@@ -768,7 +768,7 @@ class MakesMasksOfWholeNumbers(Transformer):
 
 @transformer.misconception
 class MakesMasksOfSmallNumbers(Transformer):
-    """Your masks hold the integers 0 and 1. Torch's fused attention, inside the layers, wants them boolean."""
+    """Your masks hold the integers 0 and 1. Torch's fused attention, inside the layers, needs them to be boolean."""
 
     def source_mask(self, src_ids):
         real = (src_ids != self.pad_id).int()
