@@ -25,7 +25,7 @@ from course_lib.writing import (
     writer_rate,
 )
 
-STEPS = 2200
+STEPS = 850
 
 
 def train_writer(
