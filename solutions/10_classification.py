@@ -276,15 +276,15 @@ names = languages.make_names()
 names_to_learn, names_to_judge = languages.encode_names(names.train), languages.encode_names(names.test)
 pooling = {pool: train_with(pool) for pool in ("mean", "max", "cls")}
 for pool, right in pooling.items():
-    print(f"{pool:5} {right:4.1f} % right after 150 steps")
+    print(f"{pool:5} {right:4.1f} % right")
 
 # %% claims
 if not FAST:
-    claim("the three differ by less than the task leaves open", max(pooling.values()) - min(pooling.values()) < 25)
-    claim("all have learned something", min(pooling.values()) > 12)
+    claim("they lie within a few points of each other", max(pooling.values()) - min(pooling.values()) < 8)
 
 # %% [markdown]
-# POOLING_TEXT
+# They lie within a few points of each other: attention has already moved what matters to wherever it is needed. The mean is
+# a good first choice, as long as padding stays out of it.
 #
 # ## A real task: which language is this?
 #
@@ -380,6 +380,12 @@ plt.show()
 wrong = confusions.clone().fill_diagonal_(0)
 pairs = sorted(((wrong[i, j].item(), i, j) for i in range(32) for j in range(32)), reverse=True)[:8]
 print("most often:", ", ".join(f"{labels[i]} taken for {labels[j]} ({n})" for n, i, j in pairs))
+families = ["en de nl af", "da nb sv is", "fr it es gl pt ca ro", "ga cy", "pl cs sk sl hr", "lt lv", "fi et"]
+family_of = {code: number for number, family in enumerate(families) for code in family.split()}
+related = torch.tensor([[family_of.get(a, a) == family_of.get(b, b) for b in CODES] for a in CODES])  # (32, 32)
+within = wrong[related].sum().item() / wrong.sum().item()
+by_chance = (related.sum() - 32).item() / (32 * 31)
+print(f"{within:.0%} of the mistakes stay within the family; if all were equally likely, {by_chance:.0%} would")
 
 # %% [markdown]
 # CONFUSION_TEXT
