@@ -216,7 +216,7 @@ for a, b in zip(*[iter(reviews.twins(8, seed=7))] * 2):
 
 
 # %%
-def train_on_reviews(model: nn.Module, name: str, rate: float = 3e-3, steps: int = 60 if FAST else 600) -> nn.Module:
+def train_on_reviews(model: nn.Module, name: str, rate: float = 3e-3, steps: int = 30 if FAST else 600) -> nn.Module:
     batches = bar(batches_of(*training, batch_size=64, steps=steps, seed=1), name, total=steps)
     train_classifier(model, batches, steps, everything(model, rate))
     return model
@@ -263,28 +263,28 @@ if not FAST:
 
 
 # %% figure Mean, maximum and [CLS], compared
-def train_with(pool: str, steps: int = 20 if FAST else 150) -> float:
+def train_with(pool: str, steps: int = 10 if FAST else 150) -> float:
     torch.manual_seed(1)
     sizes = (len(languages.letters()), len(CODES))
     model = reader.PoolingClassifier(pool, languages.CLS, *sizes, **reader.LANGUAGE_SIZES).to(device)
     batches = bar(batches_of(*names_to_learn, batch_size=64, steps=steps, seed=1), pool, total=steps)
     train_classifier(model, batches, steps, everything(model, 3e-3))
-    return 100 * accuracy(model, *names_to_judge)
+    return 100 * accuracy(model, *(part[: 200 if FAST else None] for part in names_to_judge))
 
 
 names = languages.make_names()
 names_to_learn, names_to_judge = languages.encode_names(names.train), languages.encode_names(names.test)
 pooling = {pool: train_with(pool) for pool in ("mean", "max", "cls")}
 for pool, right in pooling.items():
-    print(f"{pool:5} {right:4.1f} % right after 150 steps")
+    print(f"{pool:5} {right:4.1f} % right")
 
 # %% claims
 if not FAST:
-    claim("the three differ by less than the task leaves open", max(pooling.values()) - min(pooling.values()) < 25)
-    claim("all have learned something", min(pooling.values()) > 12)
+    claim("they lie within a few points of each other", max(pooling.values()) - min(pooling.values()) < 8)
 
 # %% [markdown]
-# POOLING_TEXT
+# They lie within a few points of each other: attention has already moved what matters to wherever it is needed. The
+# mean is a good first choice, as long as padding stays out of it.
 #
 # ## A real task: which language is this?
 #
@@ -380,9 +380,23 @@ plt.show()
 wrong = confusions.clone().fill_diagonal_(0)
 pairs = sorted(((wrong[i, j].item(), i, j) for i in range(32) for j in range(32)), reverse=True)[:8]
 print("most often:", ", ".join(f"{labels[i]} taken for {labels[j]} ({n})" for n, i, j in pairs))
+families = ["en de nl af", "da nb sv is", "fr it es gl pt ca ro", "ga cy", "pl cs sk sl hr", "lt lv", "fi et"]
+family_of = {code: number for number, family in enumerate(families) for code in family.split()}
+related = torch.tensor([[family_of.get(a, a) == family_of.get(b, b) for b in CODES] for a in CODES])  # (32, 32)
+within = wrong[related].sum().item() / wrong.sum().item()
+by_chance = (related.sum() - 32).item() / (32 * 31)
+print(f"{within:.0%} of the mistakes stay within the family; if all were equally likely, {by_chance:.0%} would")
+
+# %% claims
+claim(
+    "Danish is often taken for Norwegian", any((labels[i], labels[j]) == ("Danish", "Norwegian") for _, i, j in pairs)
+)
+claim("a third of the mistakes stay in the family, more than three times as many as by chance", 0.28 < within < 0.4)
+claim("by chance it would be 9 %", 0.08 < by_chance < 0.1)
 
 # %% [markdown]
-# CONFUSION_TEXT
+# Related languages stand side by side, so their confusions lie near the diagonal: Danish is taken for Norwegian, Slovak
+# for Czech, Slovenian for Croatian. A third of all mistakes stay within the family. And the most confident ones?
 
 # %% figure The most confident mistakes
 mistakes = sorted((i for i in range(len(actual)) if predicted[i] != actual[i]), key=lambda i: -confidence[i])
@@ -390,8 +404,13 @@ print(f"{'name':30} {'is':12} {'taken for':12} certainty")
 for i in mistakes[:12]:
     print(f"{names.test[i].text:30} {labels[actual[i]]:12} {labels[predicted[i]]:12} {confidence[i]:.3f}")
 
+# %% claims
+claim("the first ten are made with more than 90 % certainty", confidence[mistakes[9]] > 0.9)
+
 # %% [markdown]
-# MISTAKES_TEXT
+# Most can be understood: *-ština* ends language names in Czech and in Slovak, and *á* and *ú* look Hungarian or Irish
+# to a reader of letters. A model can be certain and wrong. Try it on something else; but it has learned names, and a
+# sentence is not a name.
 
 # %%
 for text in ("the cat is on the mat", "le chat est sur le tapis", "Vaswani"):  # yours?
@@ -629,7 +648,7 @@ check(mask_tokens)
 
 # %% figure Notes with gaps
 own_mask = yours("mask_tokens", mask_tokens)
-notes, _ = reviews.encode_reviews(reviews.notes(20_000, seed=3))
+notes, _ = reviews.encode_reviews(reviews.notes(8000 if FAST else 20_000, seed=3))
 inputs, targets = reader.hide_words(notes, torch.Generator().manual_seed(0), own_mask)
 vocabulary = reviews.vocabulary()
 for row in (0, 1, 2, 3):
