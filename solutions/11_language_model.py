@@ -641,8 +641,8 @@ if not FAST:
 # %% [markdown]
 # Your model has seen each character about twice. At $T = 1$ it copies no more than people do, who also write "Return
 # True if the …" again and again; at a lower temperature it falls back on stock phrases. The small model that has seen
-# one page a hundred times writes long runs of it. **Memorisation comes from repetition**, which is why large training texts
-# are cleaned of duplicates. (Carlini et al. 2021 got names and telephone numbers out of GPT-2.)
+# one page a hundred times writes long runs of it. **Memorisation comes from repetition**, which is why large training
+# texts are cleaned of duplicates. (Carlini et al. 2021 got names and telephone numbers out of GPT-2.)
 #
 # {{question is_it_a_copy}}
 #
