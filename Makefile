@@ -15,7 +15,7 @@ TEST := .venv/test.ready
 FOR_STUDENTS := '.[lab,grader]'
 FOR_TESTS := '.[lab,grader,test]'
 
-.PHONY: help lab test lint build grade bench lock clean broken
+.PHONY: help lab test pytest lint build claims grade bench lock clean broken
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -30,7 +30,9 @@ lab: $(LAB)  ## open your own copy of the notebooks, in work/, in JupyterLab
 	exec $(PY) -m jupyter lab "$$@" -y --ServerApp.log_level=ERROR --LabApp.log_level=ERROR --ServerApp.root_dir=. \
 		--LabApp.default_url=/lab/tree/work/00_start_here.ipynb $(LAB_ARGS)
 
-test: lint  ## check style and types, run every test
+test: lint pytest  ## check style and types, run every test
+
+pytest: $(TEST)
 	$(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 
 lint: $(TEST)  ## check style and types
@@ -41,6 +43,9 @@ lint: $(TEST)  ## check style and types
 build: $(LAB)  ## make notebooks/ from solutions/, and the index of mistakes (CHECK=1: only say whether they are up to date)
 	@$(PY) -m autograder.build $(if $(CHECK),--check)
 	@$(PY) -m course_lib.checking $(if $(CHECK),--check)
+
+claims: $(LAB)  ## prove what the text says about whole trainings, where it has changed (minutes)
+	@$(PY) -m autograder.claims
 
 grade: $(LAB)  ## release the assignments, grade a sample class of 24, write feedback and report
 	@$(PY) -m autograder sample

@@ -15,7 +15,8 @@ A cell of the source says what it is in a few words behind its `# %%`:
 
 What nbgrader needs to know is derived from these words. After each check a locked cell is added in which the grader
 runs the hidden cases. In the text, `{{exercise causal_mask}}` becomes a line with points, minutes and difficulty,
-`{{question why_causal}}` the line above a written answer, `{{term entropy}}` a link to the glossary, and `{{map}}` the
+`{{question why_causal}}` the line above a written answer (`{{open_question …}}` above one that needs an experiment of
+the student's own, for which no minutes are counted), `{{term entropy}}` a link to the glossary, and `{{map}}` the
 table of all notebooks.
 """
 
@@ -64,7 +65,7 @@ CONTENTS = ('''
 CLAIMS = "from autograder.claims import claim\n\n"  # stands above each cell of claims
 EXERCISE_MARK = re.compile(r"\{\{exercise (\w+)\}\}")
 YOURS = re.compile(r"""\byours\(\s*["'](\w+)["']""")
-QUESTION_MARK = re.compile(r"\{\{question (\w+)\}\}")
+QUESTION_MARK = re.compile(r"\{\{(open_)?question (\w+)\}\}")
 
 
 class SourceError(Exception):
@@ -106,7 +107,11 @@ def new_notebook(cells: list[NotebookNode]) -> NotebookNode:
 
 def source_cells(stem: str) -> list[NotebookNode]:
     """The cells as they were written; change only copies of them. What each is called is in its metadata."""
-    return parsed((SOLUTIONS / f"{stem}.py").read_text(encoding="utf-8"))
+    return parsed(source_text(stem))
+
+
+def source_text(stem: str) -> str:
+    return (SOLUTIONS / f"{stem}.py").read_text(encoding="utf-8")
 
 
 @functools.cache
@@ -152,7 +157,7 @@ def prepared(cell: NotebookNode, stem: str) -> Iterator[NotebookNode]:
 def with_marks_replaced(text: str, stem: str) -> str:
     """A text in which every `{{…}}` has become what it stands for."""
     text = EXERCISE_MARK.sub(lambda mark: exercise_line(mark[1], stem), text)
-    text = QUESTION_MARK.sub(lambda mark: question_line(mark[1], stem), text)
+    text = QUESTION_MARK.sub(lambda mark: question_line(mark[2], stem, is_open=bool(mark[1])), text)
     if "{{term" in text:
         text = with_terms_linked(text, stem)
     return text.replace("{{map}}", course_map()) if "{{map}}" in text else text
@@ -256,11 +261,13 @@ def exercise_line(name: str, stem: str) -> str:
     return f"**Exercise `{name}`** · {points} · about {minutes} minutes · difficulty {stars}"
 
 
-def question_line(name: str, stem: str) -> str:
-    """What a written answer is worth, for the reader."""
+def question_line(name: str, stem: str, is_open: bool = False) -> str:
+    """What a written answer is worth, for the reader; for an open-ended one, that no minutes are counted."""
     points = written_points(stem).get(name)
     if points is None:
         raise SourceError(f"{stem}: there is no cell `answer {name}` for the question {name}.")
+    if is_open:
+        return f"**Open-ended** · {points:g} points, marked by hand · not counted in the minutes at the top"
     return f"**In your own words** · {points:g} points, marked by hand"
 
 
@@ -279,7 +286,8 @@ def header_line(stem: str) -> str:
 def worth(stem: str) -> str:
     points = points_of(stem)
     parts = f"{points.here:g} in the checks, {points.later:g} more when graded, {points.written:g} marked by hand"
-    return f"About {minutes_of(stem)} minutes if this is new to you · {points.total:g} points ({parts})"
+    extra = ", the open-ended exercise not counted" if "{{open_question" in source_text(stem) else ""
+    return f"About {minutes_of(stem)} minutes if this is new to you{extra} · {points.total:g} points ({parts})"
 
 
 class Points(NamedTuple):
@@ -360,7 +368,7 @@ def with_terms_linked(text: str, stem: str) -> str:
 
 def unlinked_terms() -> list[str]:
     """The entries that no notebook links to."""
-    texts = [(SOLUTIONS / f"{stem}.py").read_text(encoding="utf-8") for stem in stems()]
+    texts = [source_text(stem) for stem in stems()]
     found = glossary()
     return sorted(set(found.entries) - found.used_in("\n".join(texts)), key=str.casefold)
 
@@ -442,7 +450,7 @@ def contents() -> str:
 
 def title(stem: str) -> str:
     """The heading of a notebook: the first line of its source that is one."""
-    lines = (SOLUTIONS / f"{stem}.py").read_text(encoding="utf-8").splitlines()
+    lines = source_text(stem).splitlines()
     return next(line.removeprefix("# # ") for line in lines if line.startswith("# # "))
 
 

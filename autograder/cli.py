@@ -96,14 +96,14 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these")
     one.add_argument("--jobs", type=positive, metavar="N", help="submissions at a time (default: one a processor)")
     one.add_argument("--force", action="store_true", help="regrade also what has not changed")
-    one.add_argument("--seconds", type=float, default=30.0, help="for a student's cell, or for a check (default: 30)")
+    time_arguments(one)
     one.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster, for example tcp://10.0.0.1:8786")
     one.add_argument("--without-walls", action="store_true", help="grade even if this machine has no walls")
 
     one = command("judge", run_judge, "judge one submission and print the judged notebook (formgrader's button does)")
     one.add_argument("assignment", metavar="ASSIGNMENT")
     one.add_argument("student", metavar="STUDENT")
-    one.add_argument("--seconds", type=float, default=30.0, help="for a student's cell, or for a check (default: 30)")
+    time_arguments(one)
 
     one = command("feedback", run_feedback, "write the pages that students get")
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
@@ -120,6 +120,15 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("assignment", nargs="?", default="02_masks", metavar="ASSIGNMENT", help="(default: 02_masks)")
     one.add_argument("--jobs", type=positive, metavar="N", help="submissions at a time (default: one a processor)")
     return top
+
+
+def time_arguments(parser: argparse.ArgumentParser) -> None:
+    one, whole = (
+        "for a student's cell, or for a check (default: 30)",
+        "for a whole submission, all that is done with it",
+    )
+    parser.add_argument("--seconds", type=float, default=30.0, help=one)
+    parser.add_argument("--budget", type=float, default=900.0, metavar="SECONDS", help=f"{whole} (default: 900)")
 
 
 def positive(text: str) -> int:
@@ -243,7 +252,7 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
                 workers,
                 students=options.students,
                 force=options.force,
-                patience=Patience(cell=options.seconds),
+                patience=Patience(cell=options.seconds, submission=options.budget),
                 progress=tell,
             )
         show_summary(summary)
@@ -265,9 +274,8 @@ def run_judge(options: argparse.Namespace) -> int:
     grade.require_submissions(course, options.assignment)
     work.warm_process(folders=class_folders(course.root, course.db))
     with open_book(course) as gradebook:
-        (task,) = grade.plan(
-            course, gradebook, options.assignment, [options.student], Patience(cell=options.seconds), None
-        )
+        patience = Patience(cell=options.seconds, submission=options.budget)
+        (task,) = grade.plan(course, gradebook, options.assignment, [options.student], patience, None)
         result = work.do(task)
         work.forget_warm_process()
         if result.notebook is None:
@@ -426,7 +434,7 @@ def run_sample(options: argparse.Namespace) -> int:
         say(f"{len(students)} fictitious students handed in to {escape(str(folder))}")
         options.downloaded, options.pattern = folder, None
         run_collect(options)
-        options.students, options.force, options.seconds = None, False, 5.0
+        options.students, options.force, options.seconds, options.budget = None, False, 5.0, 900.0
         code = grade_all(options, workers)
     if code == 0:
         run_feedback(options)

@@ -12,6 +12,7 @@ import html
 import json
 import multiprocessing
 import signal
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,9 @@ from autograder.work import Result, Task
 from course_lib.exercises import all_exercises
 
 ATTEMPTS = 2  # at a submission that takes its worker down
+# A judge watches over the time of its submission itself. This long after that time is up, it is stopped from outside.
+JUDGES_OWN_SECONDS = 120.0
+LOOKING_SECONDS = 1.0  # between two looks at who is overdue
 
 
 @dataclass(frozen=True)
@@ -256,16 +260,28 @@ class LocalWorkers:
                 worker, (task, attempt) = idle.pop(), waiting.popleft()
                 worker.begin(task)
                 busy[worker.connection] = worker, task, attempt
-            for connection in wait(list(busy)):
-                worker, task, attempt = busy.pop(cast(Connection, connection))
+            for connection in self.wait_for_some(list(busy)):
+                worker, task, attempt = busy.pop(connection)
                 result = worker.result()
                 idle.append(worker if result else self.replace(worker))
                 if result:
                     yield result
+                elif worker.is_overdue:
+                    yield never_finished(task)
                 elif attempt < ATTEMPTS:
                     waiting.append((task, attempt + 1))
                 else:
                     yield lost(task)
+
+    def wait_for_some(self, busy: list[Connection]) -> list[Connection]:
+        """The connections of workers that have finished, have died, or have been stopped because they never finish."""
+        while True:
+            done = wait(busy, timeout=LOOKING_SECONDS)
+            if done:
+                return cast(list[Connection], done)
+            for worker in self.workers:
+                if worker.connection in busy and worker.is_overdue:
+                    worker.process.kill()
 
     def replace(self, dead: Worker) -> Worker:
         self.workers.remove(dead)
@@ -288,9 +304,15 @@ class Worker:
             target=keep_judging, args=(theirs, warm, [self.connection, *others]), daemon=True
         )
         self.process.start()
+        self.deadline = float("inf")
         theirs.close()
 
+    @property
+    def is_overdue(self) -> bool:
+        return time.monotonic() > self.deadline
+
     def begin(self, task: Task) -> None:
+        self.deadline = time.monotonic() + task.patience.submission + JUDGES_OWN_SECONDS
         with contextlib.suppress(OSError):  # it has died while it was idle: `result` will tell
             self.connection.send(task)
 
@@ -318,6 +340,14 @@ def keep_judging(connection: Connection, warm: Warm | None, of_others: Sequence[
     with contextlib.suppress(EOFError, OSError):
         while True:
             connection.send(work.do(connection.recv()))
+
+
+def never_finished(task: Task) -> Result:
+    """A submission that keeps its judge busy beyond all limits."""
+    reason = (
+        "Judging it took longer than a submission may take, and was stopped: a person has to look at this notebook."
+    )
+    return Result(replace(work.blank_verdict(task), status="flagged", reason=reason))
 
 
 def lost(task: Task) -> Result:

@@ -2,23 +2,26 @@
 
 A point is given only on evidence computed here, in a process without student code: inputs, references, comparison and
 diagnosis are on this side, the student's cells and objects on the other (see `runners`).
+
+A submission is run twice, each time in a process of its own: for the checks that students see, and then for the hidden
+cases. Nothing that the second run prints, raises or returns is shown to anybody, so no hidden case can be carried out.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nbformat import NotebookNode
 
-from autograder.hidden import Hidden, all_hidden, conceal
+from autograder.hidden import all_hidden, conceal
 from autograder.inside.walls import Limits
-from autograder.needed import needed
+from autograder.needed import could_define, needed
 from autograder.rebuild import Rebuilt
 from autograder.references import revealed_after, visible_sources
-from autograder.runners import CellOutput, Runner, RunnerError, TimeIsUp
+from autograder.runners import BudgetSpent, CellOutput, Clock, Runner, RunnerError, TimeIsUp
 from autograder.seed import PUBLIC
 from autograder.verdict import ExerciseVerdict
 from autograder.warm import Warm
@@ -30,7 +33,8 @@ from course_lib.exercises import all_exercises
 
 CHECK, HIDDEN = "_check", "_hidden"
 USES_THE_REFERENCE = "uses_the_reference"
-MOST_RESTARTS = 5  # of a submission whose code keeps ending its process
+MOST_RESTARTS = 5  # of a run whose code keeps ending its process
+MISSING_NAME = re.compile(r"name '(\w+)' is not defined")
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class Patience:
 
     cell: float = 30.0  # a student's cell, or all questions of one check
     demonstration: float = 600.0  # an instructor's cell
+    submission: float = 900.0  # everything together: restarts, second runs and the judge's own work too
 
 
 @dataclass
@@ -55,59 +60,103 @@ class Judged:
 
 def judge(rebuilt: Rebuilt, warm: Warm, patience: Patience, limits: Limits, seed: str = PUBLIC) -> Judged:
     """Run a rebuilt submission and judge each exercise at its place. seed: of the hidden cases."""
-    trial = Trial(rebuilt, warm, patience, limits, seed)
-    trial.run_all()
-    if trial.lacks_a_name:
-        trial = Trial(rebuilt, warm, patience, limits, seed, everything=True)
-        trial.run_all()
-    return trial.judged
+    submission = Submission(rebuilt, warm, patience, limits, seed, Clock(patience.submission))
+    judged = Judged(rebuilt.notebook, notes=list(rebuilt.notes))
+    visible = Trial(submission, judged, submission.needed_cells())
+    visible.run_all()
+    if visible.lacks_a_skipped_name():
+        judged.notes = list(rebuilt.notes)
+        first, visible = visible, Trial(submission, judged, submission.code_cells())
+        visible.run_all()
+        visible.reports |= {name: first.reports[name] for name in visible.unfinished & first.reports.keys()}
+    concealed = Trial(submission, judged, visible.to_run, seen=visible)
+    concealed.run_all()
+    write_reports(submission, judged, visible.reports, concealed.reports)
+    return judged
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What is judged, with what, and the time that is left for it."""
+
+    rebuilt: Rebuilt
+    warm: Warm
+    patience: Patience
+    limits: Limits
+    seed: str
+    clock: Clock
+
+    @property
+    def cells(self) -> list[NotebookNode]:
+        return self.rebuilt.notebook.cells
+
+    def code_cells(self) -> set[int]:
+        """All cells with code but the checks."""
+        return {i for i, cell in enumerate(self.cells) if cell.cell_type == "code" and exercise_of(cell) is None}
+
+    def needed_cells(self) -> set[int]:
+        """The student's own cells, and those that these need."""
+        code = sorted(self.code_cells())
+        found = needed([self.cells[i].source for i in code], [self.rebuilt.students[i] for i in code])
+        return {code[i] for i in found}
+
+    @functools.cached_property
+    def first_exercise(self) -> str:
+        return next(name for cell in self.cells if (name := exercise_of(cell)) is not None)
 
 
 class Trial:
-    """One run through a notebook."""
+    """One run through a notebook, for the visible cases or, if these have been `seen`, for the hidden ones."""
 
-    def __init__(
-        self, rebuilt: Rebuilt, warm: Warm, patience: Patience, limits: Limits, seed: str, everything: bool = False
-    ):
-        self.rebuilt = rebuilt
-        self.warm = warm
-        self.patience = patience
-        self.limits = limits
-        self.seed = seed
-        self.cells = rebuilt.notebook.cells
-        self.by_student = rebuilt.students
-        self.judged = Judged(rebuilt.notebook, notes=list(rebuilt.notes))
-        self.to_run = self.cells_to_run(everything)
-        self.some_were_skipped = not everything
-        self.lacks_a_name = False
-        self.fatal: set[int] = set()  # cells and checks that ended their runner: not run again
+    def __init__(self, submission: Submission, judged: Judged, to_run: set[int], seen: Trial | None = None):
+        self.submission = submission
+        self.judged = judged
+        self.to_run = to_run
+        self.seen = seen
+        self.cells = submission.cells
+        self.by_student = submission.rebuilt.students
+        self.patience = submission.patience
+        self.reports: dict[str, Report] = {}
+        self.unfinished: set[str] = set()  # exercises for which no time was left
+        self.missing: set[str] = set()  # names that the student's code looked for in vain
+        self.fatal: set[int] = (
+            set() if seen is None else set(seen.fatal)
+        )  # cells that ended their runner: not run again
         self.last_error: dict[str, str] = {}  # of the answer cell of an exercise
         self.restarts = 0
         self.runner: Runner | None = None
 
-    def cells_to_run(self, everything: bool) -> set[int]:
-        code = [i for i, cell in enumerate(self.cells) if cell.cell_type == "code" and exercise_of(cell) is None]
-        if everything:
-            return set(code)
-        found = needed([self.cells[i].source for i in code], [self.by_student[i] for i in code])
-        return {code[i] for i in found}
-
     def run_all(self) -> None:
         try:
-            for i, cell in enumerate(self.cells):
-                if cell.cell_type == "code":
-                    self.take(i, cell)
+            for i in range(self.end()):
+                if self.cells[i].cell_type == "code":
+                    self.take(i, self.cells[i])
         finally:
             self.close_runner()
 
+    def end(self) -> int:
+        """How far to go. For hidden cases, no further than to the last exercise that has something to ask."""
+        if self.seen is None:
+            return len(self.cells)
+        wanted = [i for i, cell in enumerate(self.cells) if is_check(cell) and self.is_worth_asking(i, cell)]
+        return wanted[-1] + 1 if wanted else 0
+
     def take(self, i: int, cell: NotebookNode) -> None:
-        name = exercise_of(cell)
-        if name is None:
-            cell.outputs = []
+        if is_check(cell):
+            self.check(i, cell)
+        elif exercise_of(cell) is None:
+            self.show(cell, [])
             if i in self.to_run:
                 self.run_cell(i, cell)
-        elif grade_id_of(cell).endswith(CHECK):
-            self.check(i, cell, name)
+
+    def show(self, cell: NotebookNode, outputs: list[NotebookNode]) -> None:
+        """Put outputs below a cell. Code that has met hidden cases shows nothing."""
+        if self.seen is None:
+            cell.outputs = outputs
+
+    def note(self, sentence: str) -> None:
+        if sentence not in self.judged.notes:
+            self.judged.notes.append(sentence)
 
     # --- the runner ---
 
@@ -115,15 +164,16 @@ class Trial:
         """The runner, in the state that the cells before `upto` have brought about. After a crash: a new one."""
         if self.runner is not None and self.runner.alive:
             return self.runner
+        clock = self.submission.clock
+        clock.at_most(self.patience.cell)
         if self.runner is not None:
             self.close_runner()
             self.restarts += 1
             if self.restarts > MOST_RESTARTS:
                 raise RunnerError("It ended its process again and again.")
-        self.runner = runner = Runner(self.warm, self.limits)
+        self.runner = runner = Runner(self.submission.warm, self.submission.limits, clock)
         self.judged.walls = runner.walls
-        names = [name for cell in self.cells if (name := exercise_of(cell)) is not None]
-        runner.request(self.patience.cell, "course", modules=visible_sources(names[0]))
+        runner.request(self.patience.cell, "course", modules=visible_sources(self.submission.first_exercise))
         if self.restarts:
             for i in range(upto):
                 self.replay(i, runner)
@@ -131,9 +181,8 @@ class Trial:
 
     def replay(self, i: int, runner: Runner) -> None:
         cell = self.cells[i]
-        name = exercise_of(cell) if cell.cell_type == "code" else None
-        if name is not None and grade_id_of(cell).endswith(CHECK):
-            runner.request(self.patience.cell, "reveal", definitions=revealed_after(name))
+        if is_check(cell):
+            self.ask_to_reveal(runner, cell)
         elif i in self.to_run and i not in self.fatal:
             runner.run(cell.source, self.patience_for(i))
 
@@ -148,20 +197,22 @@ class Trial:
     # --- cells ---
 
     def run_cell(self, i: int, cell: NotebookNode) -> None:
+        if self.seen is not None and i in self.fatal:
+            return
         try:
             output = self.ready_runner(i).run(cell.source, self.patience_for(i))
         except RunnerError as error:
             self.fatal.add(i)
             sentence = f"This cell was stopped. {error}"
-            cell.outputs = [error_output("Stopped", sentence)]
-            self.judged.notes.append(f"{describe(cell)}: {sentence}")
+            self.show(cell, [error_output("Stopped", sentence)])
+            self.note(str(error) if isinstance(error, BudgetSpent) else f"{describe(cell)}: {sentence}")
             self.last_error[grade_id_of(cell)] = sentence
             return
         self.judged.cell_seconds += output.seconds
-        cell.outputs = outputs_of(output)
+        self.show(cell, outputs_of(output))
         if output.error is not None:
             self.last_error[grade_id_of(cell)] = ": ".join(filter(None, output.error))
-            self.note_missing_name(output.error[0])
+            self.note_missing_name(": ".join(output.error))
             self.leave_if_out_of_memory(i, output.error[0])
 
     def leave_if_out_of_memory(self, i: int, kind: str) -> None:
@@ -170,84 +221,111 @@ class Trial:
             self.fatal.add(i)
             self.runner.bury()
 
-    def note_missing_name(self, kind: str) -> None:
-        """A name that is missing may come from a demonstration that was not run."""
-        self.lacks_a_name |= kind == "NameError" and self.some_were_skipped
+    def note_missing_name(self, message: str) -> None:
+        if "NameError" in message:
+            self.missing |= set(MISSING_NAME.findall(message))
+
+    def lacks_a_skipped_name(self) -> bool:
+        """Whether a name was missing that a demonstration which was not run may define."""
+        skipped = self.submission.code_cells() - self.to_run
+        return bool(self.missing) and could_define(self.missing, [self.cells[i].source for i in skipped])
 
     # --- exercises ---
 
-    def check(self, i: int, cell: NotebookNode, name: str) -> None:
-        """Judge an exercise on its visible and its hidden cases, and reveal its reference."""
-        exercise, hidden = all_exercises()[name], all_hidden()[name]
-        visible = self.report(i, exercise, lambda bench: grade(exercise, Subject(bench)))
-        if i in self.fatal or visible.outcome == "not attempted":
-            concealed = conceal(hidden, visible)
-        else:
-            cases = hidden.cases(self.seed)
-            # What is wrong on the visible cases has its name already; only what is right there is looked into again.
-            found = self.report(
-                i, exercise, lambda bench: grade(exercise, Subject(bench), cases, is_diagnosed=visible.passed)
-            )
-            concealed = conceal(hidden, found if visible.passed else replace(found, diagnosis=visible.diagnosis))
-        cell.outputs = [report_output(visible)]
-        for later in self.cells:
-            if grade_id_of(later) == name + HIDDEN:
-                later.outputs = [report_output(concealed)]
-        self.judged.exercises.append(self.verdict(exercise, hidden, visible, concealed))
-        self.reveal(name)
+    def check(self, i: int, cell: NotebookNode) -> None:
+        """Judge an exercise, and let later answers use its reference."""
+        name = str(exercise_of(cell))
+        if self.seen is None or self.is_worth_asking(i, cell):
+            self.reports[name] = self.report(i, all_exercises()[name])
+        if self.runner is not None and self.runner.alive:
+            try:
+                self.ask_to_reveal(self.runner, cell)
+            except RunnerError:  # one that does not listen is replaced
+                self.runner.bury()
 
-    def reveal(self, name: str) -> None:
-        """Let later answers use the reference. A runner that does not listen is replaced."""
-        if self.runner is None or not self.runner.alive:
-            return
-        try:
-            self.runner.request(self.patience.cell, "reveal", definitions=revealed_after(name))
-        except RunnerError:
-            self.runner.bury()
+    def ask_to_reveal(self, runner: Runner, cell: NotebookNode) -> None:
+        runner.request(self.patience.cell, "reveal", definitions=revealed_after(str(exercise_of(cell))))
 
-    def report(self, i: int, exercise: Exercise, judge_it: Callable[[Any], Report]) -> Report:
+    def is_worth_asking(self, i: int, cell: NotebookNode) -> bool:
+        """Whether hidden cases could tell anything about an answer that has met the visible ones."""
+        assert self.seen is not None
+        return i not in self.seen.fatal and self.seen.reports[str(exercise_of(cell))].outcome != "not attempted"
+
+    def report(self, i: int, exercise: Exercise) -> Report:
         try:
             found = self.ready_runner(i).find(exercise.name, self.patience.cell)
             if found is None:
                 return self.undefined(exercise)
             bench, kind = found
-            report = refusal_of_kind(exercise, kind) or judge_it(bench)
+            report = refusal_of_kind(exercise, kind) or self.graded(exercise, Subject(bench))
         except RunnerError as error:
             self.fatal.add(i)
-            self.judged.notes.append(f"{exercise.name}: while it was checked, the code was stopped. {error}")
+            if isinstance(error, BudgetSpent):
+                self.unfinished.add(exercise.name)
+                self.note(str(error))
+            else:
+                self.note(f"{exercise.name}: while it was checked, the code was stopped. {error}")
             words = "The check was stopped." if isinstance(error, TimeIsUp) else "The check could not be completed."
             return failed(exercise, "raised", f"{words} {error}")
         for check in report.checks:
-            self.note_missing_name("NameError" if "raised NameError" in check.message else "")
+            self.note_missing_name(check.message)
             self.leave_if_out_of_memory(i, "MemoryError" if "raised MemoryError" in check.message else "")
         return report
+
+    def graded(self, exercise: Exercise, subject: Subject) -> Report:
+        if self.seen is None:
+            return grade(exercise, subject)
+        cases = all_hidden()[exercise.name].cases(self.submission.seed)
+        # What is wrong on the visible cases has its name already; only what is right there is looked into again.
+        return grade(exercise, subject, cases, is_diagnosed=self.seen.reports[exercise.name].passed)
 
     def undefined(self, exercise: Exercise) -> Report:
         """The cell of the answer did not define it: it raised, or somebody renamed the function."""
         error = self.last_error.get(exercise.name)
         if error:
             return failed(exercise, "raised", f"The cell with {exercise.name} did not run: {error}")
-        self.note_missing_name("NameError")
         return failed(exercise, "wrong", f"There is no {exercise.name}: define it under exactly this name.")
 
-    def verdict(self, exercise: Exercise, hidden: Hidden, visible: Report, concealed: Report) -> ExerciseVerdict:
-        diagnosis = visible.diagnosis or concealed.diagnosis
-        message = next((check.message for check in visible.checks if check.passed is False), "")
-        misconception, sentence = (diagnosis.id, diagnosis.sentence) if diagnosis else (None, None)
-        if "raised ReferenceUsed" in message:
-            misconception, sentence = USES_THE_REFERENCE, "The answer calls the course's own reference."
-        return ExerciseVerdict(
-            name=exercise.name,
-            outcome=concealed.outcome if visible.passed else visible.outcome,
-            points=visible.points,
-            max_points=exercise.max_points,
-            hidden_points=concealed.points,
-            hidden_max_points=hidden.points,
-            misconception=misconception,
-            sentence=sentence,
-            message=message,
-            answer=self.rebuilt.answers.get(exercise.name, ""),
-        )
+
+# --- what came of it ------------------------------------------------------------------------------------------------
+
+
+def write_reports(submission: Submission, judged: Judged, visible: dict[str, Report], asked: dict[str, Report]) -> None:
+    """The reports become the outputs of their cells, and the verdicts on the exercises."""
+    concealed = {name: concealed_report(name, report, asked.get(name)) for name, report in visible.items()}
+    for cell in submission.cells:
+        name = exercise_of(cell) if cell.cell_type == "code" else None
+        if name is not None:
+            cell.outputs = [report_output(visible[name] if is_check(cell) else concealed[name])]
+    for name, report in visible.items():
+        answer = submission.rebuilt.answers.get(name, "")
+        judged.exercises.append(verdict(all_exercises()[name], report, concealed[name], answer))
+
+
+def concealed_report(name: str, visible: Report, asked: Report | None) -> Report:
+    """The report on the hidden cases without the cases."""
+    found = visible if asked is None else asked
+    return conceal(all_hidden()[name], found if visible.passed else replace(found, diagnosis=visible.diagnosis))
+
+
+def verdict(exercise: Exercise, visible: Report, concealed: Report, answer: str) -> ExerciseVerdict:
+    diagnosis = visible.diagnosis or concealed.diagnosis
+    message = next((check.message for check in visible.checks if check.passed is False), "")
+    misconception, sentence = (diagnosis.id, diagnosis.sentence) if diagnosis else (None, None)
+    if "raised ReferenceUsed" in message:
+        misconception, sentence = USES_THE_REFERENCE, "The answer calls the course's own reference."
+    return ExerciseVerdict(
+        name=exercise.name,
+        outcome=concealed.outcome if visible.passed else visible.outcome,
+        points=visible.points,
+        max_points=exercise.max_points,
+        hidden_points=concealed.points,
+        hidden_max_points=all_hidden()[exercise.name].points,
+        misconception=misconception,
+        sentence=sentence,
+        message=message,
+        answer=answer,
+    )
 
 
 @functools.cache
@@ -267,6 +345,11 @@ def exercise_of(cell: NotebookNode) -> str | None:
         if name != grade_id and name in exercise_names():
             return name
     return None
+
+
+def is_check(cell: NotebookNode) -> bool:
+    """Whether it is the visible check of an exercise: there both are judged."""
+    return cell.cell_type == "code" and exercise_of(cell) is not None and grade_id_of(cell).endswith(CHECK)
 
 
 def describe(cell: NotebookNode) -> str:

@@ -7,7 +7,7 @@ experiment takes as long as one likes, and is not counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nbformat import NotebookNode
 
@@ -21,14 +21,22 @@ ROUNDED_TO = 5
 
 FORMULA = re.compile(r"\$\$.+?\$\$|\$[^$]+\$", re.DOTALL)
 SOLUTION = re.compile(r"### BEGIN SOLUTION.*?### END SOLUTION", re.DOTALL)
+OPEN_ENDED = re.compile(r"\{\{open_question (\w+)\}\}")
 DRAWS = re.compile(r"\b(plt\.show|show_\w+)\(")
 
 
-def minutes(cells: Iterable[NotebookNode], exercises: Iterable[Exercise]) -> int:
+def minutes(cells: Sequence[NotebookNode], exercises: Iterable[Exercise]) -> int:
     """The minutes for a newcomer. `cells` as they are in the source: what each is called is in its metadata."""
-    total = sum(minutes_of_cell(cell) for cell in cells)
+    not_counted = {name for cell in cells for name in OPEN_ENDED.findall(cell.source)}
+    total = sum(minutes_of_cell(cell) for cell in cells if name_of(cell) not in not_counted)
     total += sum(exercise.minutes_for_newcomers for exercise in exercises)
     return ROUNDED_TO * round(total / ROUNDED_TO)
+
+
+def name_of(cell: NotebookNode) -> str:
+    """What an answer is called, if it is one: answer why_causal 2."""
+    words = cell.metadata.get("title", "").split()
+    return str(words[1]) if words[:1] == ["answer"] else ""
 
 
 def minutes_of_cell(cell: NotebookNode) -> float:

@@ -2,20 +2,27 @@
 
 A notebook is full of demonstrations: pictures, worked numbers, timings. They use the references and not the answers, so
 a grade does not depend on them, and most of a notebook's time goes into them. Only those are run that make something
-which the student's own cells use, directly or through one another. (Should this ever miss one, a NameError shows it,
-and the judge runs everything.)
+which the student's own cells use, directly or through one another. (Should this ever miss one, a NameError shows
+it, and the judge runs everything if a cell that was not run could define the name.)
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+import re
 import symtable
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from IPython.core.inputtransformer2 import TransformerManager
 
+HARMLESS_MAGIC = re.compile(
+    r"^([ \t]*)(?:!|%(?:autoreload|cd|conda|config|env|load_ext|matplotlib|pip|pwd)\b)(?:.*\\\n)*.*$", re.MULTILINE
+)
+MAGIC = re.compile(r"^[ \t]*(?:[%!?]|.*\?[ \t]*$|\w[\w, ]*=[ \t]*[%!])", re.MULTILINE)
+MOST_WORK_ON_MAGICS = 200_000  # magics times characters: half a second
+LONGEST_CELL = 100_000  # characters; the longest answer of the course has 5,000
 REACHES_EVERYTHING = {"globals", "locals", "vars", "exec", "eval", "get_ipython", "__main__", "In", "Out", "_"}
 
 
@@ -48,11 +55,19 @@ def needed(cells: Sequence[str], by_student: Sequence[bool]) -> set[int]:
     return run
 
 
+def could_define(missing: Iterable[str], cells: Iterable[str]) -> bool:
+    """Whether one of these cells may define one of these names, as far as can be seen."""
+    found = [names_in(source) for source in cells]
+    return any(names is None or "*" in names.imported or not names.made.isdisjoint(missing) for names in found)
+
+
 @functools.lru_cache(maxsize=4096)  # the instructor's cells are the same in every submission
 def names_in(source: str) -> Names | None:
-    """What a cell takes and makes; None if it cannot be parsed."""
+    """What a cell takes and makes; None if it cannot be parsed, or only at great expense."""
+    if len(source) > LONGEST_CELL:
+        return None
     try:
-        source = TransformerManager().transform_cell(source)
+        source = as_python(source)
         tree = ast.parse(source)
         table = symtable.symtable(source, "cell", "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -67,6 +82,18 @@ def names_in(source: str) -> Names | None:
     if "__main__" in imported:
         taken.add("__main__")
     return Names(frozenset(taken), frozenset(bound), frozenset(changed), frozenset(imported))
+
+
+def as_python(source: str) -> str:
+    """The cell without IPython's magics. Raises ValueError if there are too many of them.
+
+    Those that touch no name of the notebook are left out. For each of the others IPython reads the whole cell again.
+    """
+    source = HARMLESS_MAGIC.sub(r"\1pass", source)
+    magics = len(MAGIC.findall(source))
+    if magics * len(source) > MOST_WORK_ON_MAGICS:
+        raise ValueError("too many magics")
+    return TransformerManager().transform_cell(source) if magics else source
 
 
 def taken_by_functions(table: symtable.SymbolTable) -> Iterator[str]:
@@ -85,17 +112,19 @@ def written_by_functions(table: symtable.SymbolTable) -> Iterator[str]:
 
 def changed_by(tree: ast.AST) -> Iterator[str]:
     """The names of objects that a cell changes by itself: `x[0] = 1`, `x.a = 1`, `x.append(1)` on a line of its own."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            continue  # their names are their own
-        yield from changed_by(node)
-        if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            yield root_of(node)
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            if isinstance(node.value.func, ast.Attribute):
-                yield root_of(node.value.func)
-        elif isinstance(node, ast.AugAssign):
-            yield root_of(node.target)
+    to_visit = [tree]
+    while to_visit:  # no recursion: a sum of a thousand terms is a tree of that depth
+        for node in ast.iter_child_nodes(to_visit.pop()):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+                continue  # their names are their own
+            to_visit.append(node)
+            if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+                yield root_of(node)
+            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+                if isinstance(node.value.func, ast.Attribute):
+                    yield root_of(node.value.func)
+            elif isinstance(node, ast.AugAssign):
+                yield root_of(node.target)
 
 
 def root_of(node: ast.AST) -> str:

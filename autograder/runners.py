@@ -19,6 +19,7 @@ from course_lib.checking.bench import Answer, Bench, NotAttempted, NotPossible, 
 
 GRACE_SECONDS = 2.0  # between an interrupt and the end
 DYING_SECONDS = 2.0  # how a runner ends by itself is worth this wait; then it is killed
+FOREVER = float("inf")
 HANGS_SECONDS = 120.0  # for what takes milliseconds, and on a machine that is busy with other things seconds
 
 
@@ -31,6 +32,28 @@ class RunnerError(BaseException):
 
 class TimeIsUp(RunnerError):
     """Student code did not finish in time. The runner may still be of use."""
+
+
+class BudgetSpent(TimeIsUp):
+    """The time for the whole submission is used up."""
+
+
+class Clock:
+    """The time that is left for a submission, whatever it is spent on."""
+
+    def __init__(self, seconds: float):
+        self.seconds = seconds
+        self.deadline = time.monotonic() + seconds
+
+    @property
+    def is_spent(self) -> bool:
+        return time.monotonic() >= self.deadline
+
+    def at_most(self, seconds: float) -> float:
+        """So many seconds, or what is left if that is less. Raises BudgetSpent."""
+        if self.is_spent:
+            raise BudgetSpent(f"The {self.seconds:g} seconds for the whole submission were used up.")
+        return min(seconds, self.deadline - time.monotonic())
 
 
 @dataclass(frozen=True)
@@ -46,8 +69,9 @@ class CellOutput:
 class Runner:
     """One process with one submission in it."""
 
-    def __init__(self, warm: Warm, limits: Limits):
+    def __init__(self, warm: Warm, limits: Limits, clock: Clock | None = None):
         self.warm = warm
+        self.clock = clock or Clock(FOREVER)
         self.pid, connection = warm.fork(limits)
         self.channel = Channel(connection, opaque=Opaque)
         self.alive = True
@@ -64,11 +88,13 @@ class Runner:
         """The reply to a request within `seconds`, the rest of a limit. Raises TimeIsUp or RunnerError."""
         if not self.alive:
             raise RunnerError(f"The student's process {self.how_it_ended}.")
+        granted = self.clock.at_most(seconds)
         try:
-            self.channel.send({"do": do, **details}, seconds)
-            reply = self.channel.receive(seconds)
+            self.channel.send({"do": do, **details}, granted)
+            reply = self.channel.receive(granted)
         except Late:
             self.stop_what_it_does()
+            self.clock.at_most(seconds)
             raise TimeIsUp(f"It did not finish within {limit or seconds:g} seconds.") from None
         except WireError:
             self.bury()
@@ -172,7 +198,7 @@ def describe_status(status: int) -> str:
     """How a process ended, in words."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        reasons = {
+        reasons: dict[int, str] = {
             signal.SIGXCPU: "used up its CPU time",
             signal.SIGKILL: "was killed (too much memory or CPU time?)",
             signal.SIGSEGV: "crashed (segmentation fault)",
@@ -180,5 +206,5 @@ def describe_status(status: int) -> str:
             signal.SIGXFSZ: "wrote too large a file",
             signal.SIGSYS: "did something that the walls forbid",
         }
-        return reasons.get(signal.Signals(number), f"was ended by signal {number}")
+        return reasons.get(number, f"was ended by signal {number}")  # there are signals without a name
     return "ended itself"

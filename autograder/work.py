@@ -7,9 +7,11 @@ machine, and only the coordinator writes.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
+import resource
 import threading
 import time
 from collections.abc import Iterator
@@ -28,6 +30,8 @@ from autograder.sight import require_blindness
 from autograder.verdict import ExerciseVerdict, Verdict
 from autograder.warm import Warm, WarmError
 
+STATM = Path("/proc/self/statm")
+JUDGES_MEMORY = 1024 * 2**20  # bytes beyond what the judge has already: far more than an honest submission takes
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -97,10 +101,37 @@ def judge_behind_walls(task: Task) -> Judged:
     """Judge with this process's warm process. Should that one be lost, once more with a new one."""
     with ONE_AT_A_TIME:
         try:
-            return judge(rebuilt(task), warm_process(task.walls, task.folders), task.patience, task.limits, task.seed)
+            return judge_with(warm_process(task.walls, task.folders), task)
         except WarmError:
             forget_warm_process()
-            return judge(rebuilt(task), warm_process(task.walls, task.folders), task.patience, task.limits, task.seed)
+            return judge_with(warm_process(task.walls, task.folders), task)
+
+
+def judge_with(warm: Warm, task: Task) -> Judged:
+    with at_most_memory(JUDGES_MEMORY):
+        return judge(rebuilt(task), warm, task.patience, task.limits, task.seed)
+
+
+@contextlib.contextmanager
+def at_most_memory(more: int) -> Iterator[None]:
+    """Let this process map so many bytes more, and no more: what a runner says may ask for a lot of memory here."""
+    if not STATM.exists():  # not Linux: there are no walls around student code either
+        yield
+        return
+    before, most = resource.getrlimit(resource.RLIMIT_AS)
+    allowed = mapped_bytes() + more
+    resource.setrlimit(
+        resource.RLIMIT_AS, (allowed if before == resource.RLIM_INFINITY else min(before, allowed), most)
+    )
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (before, most))
+
+
+def mapped_bytes() -> int:
+    """The address space of this process."""
+    return int(STATM.read_text().split()[0]) * resource.getpagesize()
 
 
 def rebuilt(task: Task) -> Rebuilt:

@@ -46,7 +46,7 @@ def disturbed(result: Any) -> Any:
         return type(result)(disturbed(item) for item in result)
     if isinstance(result, dict):
         return {key: disturbed(value) for key, value in result.items()}
-    return result[::-1] if isinstance(result, str) else result + 17
+    return result[::-1] + "?" if isinstance(result, str) else result + 17
 
 
 def run() -> list[Row]:

@@ -5,7 +5,7 @@ how good is each token as the next one, `(rows, vocab)`? Where it comes from, a 
 a table of five numbers, is no concern of the search.
 
 Conventions: BOS starts every prefix and is never part of a result. EOS ends a sentence and belongs to the result.
-`max_len` counts the tokens of the result, EOS included. Places behind EOS hold `pad_id`.
+`max_len` counts the tokens of the result, EOS included. Places after EOS hold `pad_id`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from course_lib.encoder_decoder import DecoderLayer
+from course_lib.masks import causal_mask
 from course_lib.multi_head_attention import merge_heads, split_heads
 from course_lib.transformer import Transformer, decoder_layers
 
@@ -30,7 +31,7 @@ NextLogits = Callable[[Tensor], Tensor]
 def greedy_decode(next_logits: NextLogits, rows: int, bos_id: int, eos_id: int, pad_id: int, max_len: int) -> Tensor:
     """Take the best token, again and again, for `rows` sentences at once, until all have ended.
 
-    Returns: (rows, time) with time ≤ max_len, without BOS, with EOS, padded behind it.
+    Returns: (rows, time) with time ≤ max_len, without BOS, with EOS, padded after it.
     """
     ids = torch.full((rows, 1), bos_id)  # (rows, time)
     ended = torch.zeros(rows, dtype=torch.bool)
@@ -248,7 +249,7 @@ def past_mask(new: int, seen: int, device: torch.device) -> Tensor | None:
     """Which of `seen` positions the last `new` may see: (new, seen). None for a single one, which sees all."""
     if new == 1:
         return None
-    return torch.ones(new, seen, dtype=torch.bool, device=device).tril(diagonal=seen - new)
+    return causal_mask(seen)[-new:].to(device)
 
 
 def cached(model: Transformer, src_ids: Tensor, attention_class: type[nn.Module] | None = None) -> NextLogits:
@@ -338,11 +339,11 @@ def exact_match(hypotheses: Sequence[Tokens], references: Sequence[Tokens]) -> f
 
 
 def bleu(hypotheses: Sequence[Tokens], references: Sequence[Tokens]) -> float:
-    """Corpus BLEU, between 0 and 100: BP · (p_1 p_2 p_3 p_4)^¼, one reference a sentence, nothing smoothed.
+    """Corpus BLEU, between 0 and 100: BP · (p_1 p_2 p_3 p_4)^¼, one reference per sentence, nothing smoothed.
 
     p_n is the share of all n-grams of all hypotheses that also stand in their references; an n-gram counts at most as
-    often as the reference has it. BP = min(1, e^(1 - r/h)) for r reference tokens and h hypothesis tokens in all.
-    0 if some p_n is 0.
+    often as the reference has it. BP = min(1, e^(1 - ratio)), where ratio is the number of tokens in all references
+    divided by that in all hypotheses. 0 if some p_n is 0.
     """
     require_pairs(hypotheses, references)
     log_precision = 0.0

@@ -125,13 +125,13 @@ def multi_head_einsum(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Ten
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)  # (head, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)  # (batch, head, query, key)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 def grouped_query_attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:

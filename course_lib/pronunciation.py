@@ -298,9 +298,9 @@ def draw_pronunciations(model: Transformer, word: str, number: int, choose: Call
 
 @torch.no_grad()
 def log_probability(model: Transformer, words: Sequence[str], pronunciations: Sequence[str]) -> Tensor:
-    """What the model gives to each sound of a pronunciation, and to EOS behind it, if all before it are as they stand.
+    """What the model gives to each sound of a pronunciation, and to EOS after it, if all before it are as they stand.
 
-    Returns: (word, time) on the CPU; 0 behind EOS. A row's sum is the log-probability of the whole pronunciation.
+    Returns: (word, time) on the CPU; 0 after EOS. A row's sum is the log-probability of the whole pronunciation.
     """
     targets, _ = pad_batch([phoneme_vocabulary().encode(sounds_of(each)) for each in pronunciations], PAD)
     device = device_of(model)

@@ -1,6 +1,6 @@
 """Training: from logits to a loss, from a loss to a step, from steps to a model.
 
-Targets are rows of ids that end with EOS and are padded behind it; BOS is not among them. The decoder gets the same
+Targets are rows of ids that end with EOS and are padded after it; BOS is not among them. The decoder gets the same
 row moved one place to the right, BOS first (`shift_right`): at every position it has seen all targets before the one
 that it is asked for. That is teacher forcing. Padding is never asked for and never counted.
 """

@@ -1,6 +1,6 @@
 """A translator: the grammar's sentences as numbers, and the model that was trained on them.
 
-A row of ids is a sentence, closed by EOS and padded behind it; BOS is only ever given to the decoder. Two smaller
+A row of ids is a sentence, closed by EOS and padded after it; BOS is only ever given to the decoder. Two smaller
 tasks, copying and reversing, come in the same form.
 """
 
@@ -38,7 +38,7 @@ class Vocabulary:
         return len(self.words)
 
     def encode(self, words: Sequence[str]) -> Tensor:
-        """The ids of these words, EOS behind them: (time,)."""
+        """The ids of these words, EOS after them: (time,)."""
         unknown = [word for word in words if word not in self.ids]
         if unknown:
             raise ValueError(f"Not in the vocabulary: {', '.join(unknown)}. It has {len(self)} words, see `.words`.")

@@ -135,6 +135,9 @@ show_map()
 # %% [markdown]
 # {{map}}
 #
+# The minutes are an estimate for somebody to whom all of it is new. Notebooks 5 and 8 also have an open-ended exercise,
+# which takes as long as you like and is not counted.
+#
 # The usual road to this point is long: convolutional networks, recurrent networks, LSTM and GRU, encoder and decoder,
 # attention, {{term self-attention}}, Transformer. This course takes a shorter one. It starts from the
 # {{term dot product}}, and you need none of the other stops. Later notebooks use the course's own versions of earlier
@@ -318,6 +321,9 @@ for value in (10.0, 88.0, 89.0, 1000.0):
     shares = exponentials / exponentials.sum()
     print(f"x = (0, {value:4g})    exp(x) = (1, {exponentials[1]:8.3g})    shares = ({shares[0]:.3g}, {shares[1]:.5g})")
 
+# %% claims
+claim("e^88 can be stored and e^89 cannot", torch.tensor(88.0).exp().isfinite() and torch.tensor(89.0).exp().isinf())
+
 # %% [markdown]
 # `inf / inf` is not a number. The remedy: adding the same number $c$ to all $x_i$ multiplies numerator and denominator
 # by $e^c$, and the shares stay the same. So we are free to choose $c$, and one choice makes every exponent 0 or
@@ -363,6 +369,10 @@ for dim, ax in zip((0, 1), axes[1:]):
     title = f"softmax(x, dim={dim})\neach {'column' if dim == 0 else 'row'} adds up to 1"
     show_matrix(reference.softmax(x, dim), title, rows="axis 0", columns="axis 1", limits=(0, 1), ax=ax)
 plt.show()
+
+# %% claims
+claim("equal numbers get equal shares in their row", torch.equal(reference.softmax(x, 1)[1], torch.full((4,), 0.25)))
+claim("but not in their columns", len(reference.softmax(x, 0)[1].unique()) > 1)
 
 # %% [markdown]
 # Notice the middle row: equal numbers get equal shares when they compete with each other (right), but not when each
@@ -429,6 +439,10 @@ for ax, matrix, title in zip(axes, (square, wrong, right), titles):
     show_matrix(matrix, title, rows="row", columns="column", diverging=True, limits=(-30, 30), ax=ax)
 plt.show()
 
+# %% claims
+claim("row 0 should become -1, 0, 1", right[0].tolist() == [-1.0, 0.0, 1.0])
+claim("without keepdim the means are wrong", wrong.mean(dim=1).abs().max() > 1 and right.mean(dim=1).abs().max() == 0)
+
 # %% [markdown]
 # Two habits protect you. Write the shape at the end of each line. And test with sizes that are all different: then
 # such a slip becomes an error.
@@ -494,6 +508,9 @@ show_matrix(
     ax=right,
 )
 plt.show()
+
+# %% claims
+claim("a0 and b1 are 25 apart, a1 lies on b1", distances[0, 1] == 25 and distances[1, 1] == 0)
 
 # %% [markdown]
 # Check one entry by hand: a0 is $(0, 0)$ and b1 is $(3, 4)$, so it is $9 + 16 = 25$. And a1 lies on b1: distance 0.
@@ -580,9 +597,9 @@ print(f"40 000 dot products one by one: {1000 * loop_seconds:.1f} ms, in one pro
 # | `[8]` | `[8, 0, 0, 0, 0]` | 1 |
 # | `[9, 9, 9, 9, 4]` | `[9, 9, 9, 9, 4]` | 5 |
 #
-# The rules, where $n_i$ is the length of sequence $i$ and $L$ is `max_len`:
+# The rules, where $n_i$ is the length of sequence $i$:
 #
-# $$\text{width} = \begin{cases}\max_i n_i & \text{without a limit}\\ L & \text{with the limit } L\end{cases}
+# $$\text{width} = \begin{cases}\max_i n_i & \text{without a limit}\\ \text{max\_len} & \text{with a limit}\end{cases}
 # \qquad\qquad \text{length}_i = \min(n_i, \text{width})$$
 #
 # So with `max_len` the rectangle is always exactly that wide, even if every sequence is shorter. A loop over the
@@ -753,6 +770,13 @@ for way, (name, tensor_of) in ways.items():
     answers = (name in saved, tensor_of(moved).device.type == "meta", name in trained)
     print(f"{way:40}" + "".join(f"{'yes' if answer else '-':7}" for answer in answers))
 
+# %% claims
+kept = {n: (n in saved, get(moved).device.type == "meta", n in trained) for n, get in ways.values()}
+claim("layers in a Python list do not exist for the module", kept["python_list"] == (False, False, False))
+claim("a plain tensor stays behind", kept["plain"] == (False, False, False))
+claim("a buffer is saved and moved, not trained", kept["table"] == (True, True, False))
+claim("a frozen embedding has the same effect", kept["frozen"] == kept["table"])
+
 # %% [markdown]
 # Look at the last line first. Layers in a Python list do not exist for the module: the {{term optimiser}} never sees
 # them, and yet the model runs. **Use `nn.ModuleList`.** A plain tensor stays behind when the model moves to a graphics
@@ -817,6 +841,10 @@ claim("both losses go down", right_losses[-1] < right_losses[0] and wrong_losses
 for name, target in {"target (40, 1)": y.unsqueeze(1), "target (40,)": y}.items():
     perfect = y.unsqueeze(1)  # (40, 1)
     print(f"{name:15} loss of a perfect prediction: {((perfect - target) ** 2).mean():.4f}")
+
+# %% claims
+claim("the loss of a perfect prediction is 0 with (40, 1)", ((perfect - y.unsqueeze(1)) ** 2).mean() == 0)
+claim("and not with (40,)", ((perfect - y) ** 2).mean() > 0.5)
 
 # %% [markdown]
 # The checks of this course work this way, and so will your tests of your own models: rows add up to 1, padding changes

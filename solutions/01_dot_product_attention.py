@@ -62,6 +62,7 @@ viewer_matrix = torch.tensor(list(viewers.values()))  # (viewer, feature)
 scores = viewer_matrix @ film_matrix.T  # (viewer, film)
 
 # %% figure A score for each viewer and each film
+fig, ax = plt.subplots(figsize=(6, 3.2))
 show_matrix(
     scores,
     "score = features of the viewer · features of the film",
@@ -70,6 +71,7 @@ show_matrix(
     row_names=list(viewers),
     column_names=list(films),
     diverging=True,
+    ax=ax,
 )
 plt.show()
 
@@ -306,6 +308,9 @@ w = torch.tensor([0.0, 0.0, 0.0, 0.5, 0.5])
 print("weighted sum:", (w @ x).item())
 print("first three inputs replaced:", (w @ torch.tensor([100.0, -7.0, 0.0, 4.0, 5.0])).item())
 
+# %% claims
+claim("the first three make no difference", w @ x == w @ torch.tensor([100.0, -7.0, 0.0, 4.0, 5.0]))
+
 # %% [markdown]
 # The result pays attention to the last two numbers; the others make no difference. (This saves no work, though: all
 # five products are computed, three of them with 0. At the end of this notebook you will count what attention costs.)
@@ -399,6 +404,8 @@ plt.show()
 marked = inputs[:, :, 0].argmax(dim=1)
 claim("the weights point at the marked token in every row", (built_in.argmax(dim=1) == marked).all())
 claim("the gradient does so in nearly every row", (saliency.argmax(dim=1) == marked).sum() >= 5)
+on_it = [shares[range(6), marked].mean() for shares in (saliency, built_in)]
+claim("but less cleanly", on_it[0] < on_it[1])
 
 # %% [markdown]
 # Both point at the right token, the gradient less cleanly. It had to be computed after training, from a network that
@@ -1109,6 +1116,9 @@ for _ in range(2):
     output, weights = attend(3 * torch.randn(1, 2), torch.randn(4, 2), same_values)
     print("weights", [round(w, 2) for w in weights[0].tolist()], "  output", [round(o, 4) for o in output[0].tolist()])
 
+# %% claims
+claim("any weights give the same output", torch.allclose(output[0], same_values[0], atol=1e-5) and weights.max() < 0.99)
+
 # %% [markdown]
 # Treat a heat map as a question to ask about the model, not as its answer. How much attention explains is disputed:
 # Jain and Wallace (2019) and Wiegreffe and Pinter (2019) argue the two sides.
@@ -1143,6 +1153,7 @@ k = torch.tensor([meaning[word] for word in source])
 _, weights = attend(q, k, k)
 
 # %% figure Which source word does a target word look at?
+fig, ax = plt.subplots(figsize=(5, 3.4))
 show_matrix(
     weights,
     "which source word does a target word look at?",
@@ -1151,6 +1162,7 @@ show_matrix(
     row_names=target,
     column_names=source,
     limits=(0, 1),
+    ax=ax,
 )
 plt.show()
 

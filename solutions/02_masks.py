@@ -189,6 +189,9 @@ in_time = scores.masked_fill(~allowed, -math.inf).softmax(dim=-1)
 print("masked after the softmax: ", too_late.numpy().round(3), " sum", round(too_late.sum().item(), 3))
 print("masked before the softmax:", in_time.numpy().round(3), " sum", round(in_time.sum().item(), 3))
 
+# %% claims
+claim("masked afterwards, the weights do not sum to 1", too_late.sum() < 0.9 and abs(in_time.sum() - 1) < 1e-6)
+
 # %% [markdown]
 # Instead, give the key a {{term score}} whose exponential is 0. That score is $-\infty$:
 #
@@ -211,6 +214,12 @@ variants = {
 }
 for name, weights in variants.items():
     print(f"{name:20s}", weights.numpy())
+
+# %% claims
+by_inf, by_number, ours = variants.values()
+claim(
+    "an empty row: NaN, uniform, zeros", bool(by_inf.isnan().all()) and len(by_number.unique()) == 1 and not ours.any()
+)
 
 # %% [markdown]
 # NaN spreads to everything it touches. The uniform row looks harmless, but it attends to four *forbidden* keys. We
@@ -463,6 +472,10 @@ added[rows, columns] = -math.inf  # to be added to the scores: section 8
 for other in (~hidden, comparison, added == 0):
     print(torch.equal(other, reference.causal_mask(n)))
 
+# %% claims
+spellings = (~hidden, comparison, added == 0)
+claim("the three spellings agree", all(torch.equal(other, reference.causal_mask(n)) for other in spellings))
+
 # %% [markdown]
 # ### Four words by hand
 #
@@ -609,7 +622,7 @@ def train(mask: Tensor, name: str, steps: int = 300) -> tuple[TinyModel, list[fl
     return model, curve
 
 
-causal, no_mask = reference.causal_mask(LENGTH), torch.ones(LENGTH, LENGTH, dtype=torch.bool)
+causal, no_mask = reference.causal_mask(LENGTH).to(device), torch.ones(LENGTH, LENGTH, dtype=torch.bool, device=device)
 honest, honest_curve = train(causal, "with the causal mask")
 cheat, cheat_curve = train(no_mask, "without a mask")
 
@@ -901,6 +914,9 @@ as_integers = torch.tensor([1, 0])
 print("~ of integers:", (~as_integers).tolist(), "→ as truth values", (~as_integers).bool().tolist())
 print("~ of booleans:", (~as_integers.bool()).tolist())
 
+# %% claims
+claim("with integers both results count as True", (~as_integers).bool().tolist() == [True, True])
+
 # %% [markdown]
 # ## 8 · Masks to be added
 #
@@ -963,6 +979,10 @@ for fill in (-math.inf, -1e9, -1e4, -10.0):
 # %% claims
 claim("-1e9 is an error in float16", "overflow" in filled(row.half(), [False, True, True], -1e9))
 claim("-10 leaves a weight", filled(row, [False, True, True], -10.0).split()[1] > "0.000000")
+claim("-inf is exact in every precision", filled(row.half(), [False, True, True], -math.inf).split()[1] == "0.000000")
+claim("-1e4 works in float16 too", filled(row.half(), [False, True, True], -1e4).split()[1] == "0.000000")
+claim("-inf makes an empty row NaN", filled(row, [True] * 3, -math.inf).split() == ["nan"] * 3)
+claim("-1e9 makes it uniform", len(set(filled(row, [True] * 3, -1e9).split())) == 1)
 
 # %% [markdown]
 # - $-\infty$: exact, works in every precision, NaN in an empty row.

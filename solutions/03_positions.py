@@ -165,6 +165,9 @@ for pos, word in enumerate("the cat is".split()):
     row = [math.sin(pos), math.cos(pos), math.sin(pos / 100), math.cos(pos / 100)]
     print(f"{word:>4}, pos {pos}:", "  ".join(f"{value:8.5f}" for value in row))
 
+# %% claims
+claim("the row of position 2", [round(value, 4) for value in row] == [0.9093, -0.4161, 0.0200, 0.9998])
+
 # %% [markdown]
 # > **Spot the mistake.** A blog computes the second number of position 2 as
 # > $\cos(2 / 10000^{1/4}) = \cos(2/\sqrt{10000}) = 0.9998$. There are two mistakes in this line.
@@ -236,6 +239,8 @@ print(f"smallest {table.min():.3f}, largest {table.max():.3f};  row 0: {table[0,
 
 # %% claims
 claim("all values lie in [-1, 1]", table.abs().max() <= 1)
+claim("row 0 is 0, 1, 0, 1, …", table[0].tolist() == [0.0, 1.0] * 32)
+claim("those columns need thousands of positions for one turn", 2 * math.pi * 10000 ** (44 / 64) > 2000)
 claim(
     "from dimension 44 on, sines are near 0 and cosines near 1",
     table[:, 44::2].abs().max() < 0.2 and table[:, 45::2].min() > 0.95,
@@ -442,9 +447,9 @@ claim("with sines alone it is as large as the values", shift_errors["sines alone
 # ## 6 · Adding, and how long the vectors are
 #
 # Why *add* the position instead of appending it as further columns? Nobody has derived that from first principles; it
-# works. But adding loses less than it seems. Next comes a linear layer $W$. If we append $p$ to $x$, that layer has one
-# part for each: $W_x x + W_p\, p$. If we add, it computes $W x + W p$. So **adding is appending with the two parts
-# tied together.**
+# works. But adding loses less than it seems. Next comes a linear layer $W$. If we append $PE$ to $x$, that layer has
+# one part for each: $W_1\, x + W_2\, PE$. If we add, it computes $W x + W PE$. So **adding is appending with the two
+# parts tied together.**
 
 # %%
 x, p = torch.randn(7, 512), reference.sinusoidal_encoding(7, 512)
@@ -505,6 +510,10 @@ plt.show()
 print("d_model = 4, position 1:")
 for name, make in (("paper", reference.sinusoidal_encoding), ("tensor2tensor", reference.concatenated_encoding)):
     print(f"{name:>14}", [round(v, 4) for v in make(2, 4)[1].tolist()])
+
+# %% claims
+claim("the last frequency is 1/10000 there", abs(reference.concatenated_encoding(2, 4)[1, 1].asin() - 1e-4) < 1e-7)
+claim("and 1/100 in the paper", abs(reference.sinusoidal_encoding(2, 4)[1, 2].asin() - 1e-2) < 1e-6)
 
 # %% [markdown]
 # The last line shows a second difference: that library spreads its frequencies so that the last one is exactly 1/10000.
@@ -596,6 +605,7 @@ for sentence in sentences:
 
 # %% claims
 claim("with positions, cat differs", (cats[0] - cats[1]).abs().max() > 0.05)
+claim("nothing in the module is trained", not list(add_positions.parameters()))
 
 # %% [markdown]
 # Two warnings from practice. An input with more tokens than `max_len` must not pass silently; here the sum of two
@@ -991,7 +1001,7 @@ plt.show()
 # %% answer any_length 2 [markdown]
 # ### BEGIN SOLUTION
 # Right: the formula gives a vector for every position, so nothing crashes, and there is nothing to train in the table
-# itself. Wrong: the layers behind it have only seen the vectors of the positions that occurred in training, and the
+# itself. Wrong: the layers after it have only seen the vectors of the positions that occurred in training, and the
 # measurement shows that the loss jumps as soon as the text is longer. Changes: use a scheme that depends on distance
 # and fades out, such as ALiBi; or RoPE with further training on long texts; or train on texts as long as those to be
 # read.

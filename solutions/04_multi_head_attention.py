@@ -57,6 +57,10 @@ for sentence in ("mary gave roses to susan", "susan gave roses to mary"):
     v = torch.tensor([values[word] for word in sentence.split()])  # (5, 2)
     print(f"{sentence}:  new vector of 'gave' = {(one_softmax @ v).tolist()}")
 
+# %% claims
+stories = [[values[word] for word in s.split()] for s in ("mary gave roses to susan", "susan gave roses to mary")]
+claim("two stories, one vector", torch.equal(*(one_softmax @ torch.tensor(story) for story in stories)))
+
 # %% [markdown]
 # Two different stories, one vector: the weighted sum has mixed giver and receiver. Other weights do not help much.
 # They are never negative and sum to 1, so what one place gains another loses. With (0.7, 0.3) you can tell who gave,
@@ -280,6 +284,10 @@ except RuntimeError as error:
     print("\nb.view(6):", str(error).split(". ")[0])
 print("b.reshape(6):          ", b.reshape(6).tolist(), " copied:", b.reshape(6).data_ptr() != b.data_ptr())
 print("b.contiguous().view(6):", b.contiguous().view(6).tolist(), " the same, with the copy made visible")
+
+# %% claims
+claim("transpose moves nothing", a.data_ptr() == b.data_ptr() and not b.is_contiguous())
+claim("reshape copies if it must", b.reshape(6).data_ptr() != b.data_ptr() and a.reshape(6).data_ptr() == a.data_ptr())
 
 # %% [markdown]
 # - `view` never copies. If the new shape cannot be had without a copy, it refuses.
@@ -895,13 +903,14 @@ claim("nn.Linear's own gives a third", abs(starts["nn.Linear's own"][1] - 1 / 3)
 # ## 7 · The same in einsum
 #
 # With heads, matrix products have many axes, and `transpose` and `reshape` hide which axis meets which. `einsum`
-# names them. Give each axis a letter: **b** batch, **t** query position, **s** key position, **m** feature of the
-# model, **h** head, **d** feature of a head. A letter that is missing on the right is summed over.
+# names them. Give each axis a letter: **b** batch, **n** query position, **m** key position, **h** head, **e** feature
+# of the model (an entry of the embedding), **d** feature of a head. A letter that is missing on the right is summed
+# over.
 #
 # | what | einsum |
 # |---|---|
-# | queries of all heads | `"btm,mhd->bhtd"` |
-# | scores: sum over d, keep b and h | `"bhtd,bhsd->bhts"` |
+# | queries of all heads | `"bne,ehd->bhnd"` |
+# | scores: sum over d, keep b and h | `"bhnd,bhmd->bhnm"` |
 #
 # {{exercise multi_head_einsum}}
 #
@@ -922,11 +931,11 @@ def multi_head_einsum(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Ten
     ### BEGIN SOLUTION
     d_model = x.shape[-1]
     d_k = d_model // num_heads
-    w_q, w_k, w_v = (w.reshape(d_model, num_heads, d_k) for w in (w_q, w_k, w_v))  # (m, h, d)
-    q, k, v = (torch.einsum("btm,mhd->bhtd", x, w) for w in (w_q, w_k, w_v))
-    weights = (torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)).softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o.reshape(num_heads, d_k, d_model))
+    w_q, w_k, w_v = (w.reshape(d_model, num_heads, d_k) for w in (w_q, w_k, w_v))  # (e, h, d)
+    q, k, v = (torch.einsum("bne,ehd->bhnd", x, w) for w in (w_q, w_k, w_v))
+    weights = (torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)).softmax(dim=-1)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o.reshape(num_heads, d_k, d_model))
     ### END SOLUTION
 
 
@@ -1090,7 +1099,7 @@ claim(
 from course_lib.interactive import attention_explorer, translation_attention
 from course_lib.translation import load_translator
 
-maps = translation_attention(load_translator(), "the cat is on the mat")
+maps = translation_attention(load_translator().to(device), "the cat is on the mat")
 encoder_map, _, cross_map = maps
 fig, axes = plt.subplots(2, 4, figsize=(9.5, 6))
 for row, each, layer in ((axes[0], encoder_map, 1), (axes[1], cross_map, 0)):

@@ -29,7 +29,6 @@ from torch import Tensor, nn
 
 from course_lib import check, hint, solution, yours
 from course_lib import sublayers as reference
-from course_lib.dot_product_attention import scaled_dot_product_attention
 from course_lib.multi_head_attention import MultiHeadAttention
 from course_lib.plotting import COLOURS, PARTS, show_map, show_matrix, use_course_style
 from course_lib.positions import sinusoidal_encoding
@@ -47,37 +46,8 @@ show_map("05_sublayers")
 # %% [markdown]
 # ## One position at a time
 #
-# Notebook 0 said that attention is the only way for one position to influence another, and that everything else works
-# on each position by itself. Let us measure it: how does output $i$ change when input $j$ is nudged? The slopes of all
-# pairs are the {{term Jacobian}}. Here is its mean size for three pieces:
-
-# %% figure How much output i changes with input j
-torch.manual_seed(0)
-x = torch.randn(5, 8)  # 5 positions, 8 features
-pieces = {
-    "self-attention": lambda x: scaled_dot_product_attention(x, x, x)[0],
-    "feed-forward": reference.FeedForward(8, 32),
-    "layer norm": reference.LayerNorm(8),
-}
-figure, axes = plt.subplots(1, 3, figsize=(9, 3))
-influences = {}
-for (name, piece), ax in zip(pieces.items(), axes):
-    jacobian = torch.autograd.functional.jacobian(piece, x)  # (out position, out feature, in position, in feature)
-    influences[name] = jacobian.abs().mean(dim=(1, 3))  # (out position, in position)
-    show_matrix(influences[name], name, rows="output position", columns="input position", ax=ax)
-plt.show()
-
-# %% claims
-elsewhere = ~torch.eye(5, dtype=torch.bool)
-claim("attention has slopes everywhere", bool((influences["self-attention"] > 0).all()))
-claim(
-    "the other two have none off the diagonal",
-    all(not influences[n][elsewhere].any() for n in ("feed-forward", "layer norm")),
-)
-
-# %% [markdown]
-# A plain 0 in these pictures is exactly zero; 0.00 is a small number, rounded. Attention has slopes everywhere, the
-# other two have none off the diagonal. So for everything in this notebook you can think of a single position, a
+# Notebook 1 measured which output reacts to which input: only attention carries information from one position to
+# another. Everything in this notebook works on each position by itself. So you can think of a single position, a
 # single vector of size {{term d_model|`d_model`}}, and forget the others. That is also why these pieces run on all
 # positions in parallel.
 
@@ -541,7 +511,7 @@ claim("normalised inputs get much closer in 15 steps", distances[1] < 0.2 * dist
 #
 # That is about the inputs of one layer. In a deep network every layer's output is the next one's input, and the norms
 # keep all of them in a steady range. The older explanation, that norms cure an "internal covariate shift", is
-# disputed: Santurkar et al. (2018) put such a shift back in behind a norm on purpose, and the norm helped all the same.
+# disputed: Santurkar et al. (2018) put such a shift back in after a norm on purpose, and the norm helped all the same.
 #
 # (This is *normalisation*. It is sometimes confused with regularisation, which means measures against
 # {{term overfitting}}, such as dropout.)
@@ -549,10 +519,10 @@ claim("normalised inputs get much closer in 15 steps", distances[1] < 0.2 * dist
 # ### LayerNorm
 #
 # {{term LayerNorm}} takes **one position** and looks at its $d = d_{\text{model}}$ features. It subtracts their mean
-# and divides by their standard deviation. Then each feature gets a gain and a bias of its own, which are learned, so
-# that the network can make a feature as large or as small as it needs:
+# and divides by their standard deviation. Then each feature gets a gain $\gamma$ and a bias $\beta$ of its own, which
+# are learned, so that the network can make a feature as large or as small as it needs:
 #
-# $$\operatorname{LN}(x) = g \odot \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + b \qquad
+# $$\operatorname{LN}(x) = \gamma \odot \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta \qquad
 # \mu = \frac1d \sum_i x_i \qquad \sigma^2 = \frac1d \sum_i (x_i - \mu)^2$$
 #
 # By hand: $x = (1, 2, 3, 6)$ has mean 3. The differences are $-2, -1, 0, 3$, their squares add up to 14, and the
@@ -629,6 +599,8 @@ for d in (3, 8, 512):
     print(f"d = {d:3}: {ratios[d]:.4f} times the right value, largest difference {(theirs - right).abs().max():.4f}")
 
 # %% claims
+by_hand = reference.LayerNorm(4)(torch.tensor([1.0, 2.0, 3.0, 6.0]))
+claim("LayerNorm by hand", torch.allclose(by_hand, torch.tensor([-1.069, -0.535, 0.0, 1.604]), atol=1e-3))
 claim("smaller by the root of (d-1)/d", all(abs(ratio - math.sqrt((d - 1) / d)) < 0.002 for d, ratio in ratios.items()))
 
 # %% [markdown]
@@ -660,7 +632,7 @@ claim(
 # gain and no bias. It needs fewer operations, it trained as well in their experiments, and many large language models
 # use it.
 #
-# $$\operatorname{RMSNorm}(x) = g \odot \frac{x}{\sqrt{\frac1d \sum_i x_i^2 + \varepsilon}}$$
+# $$\operatorname{RMSNorm}(x) = \gamma \odot \frac{x}{\sqrt{\frac1d \sum_i x_i^2 + \varepsilon}}$$
 #
 # By hand: $x = (1, 1, 3, 5)$ has the squares 1, 1, 9, 25, whose mean is 9. Its root is 3, so the result is
 # $(\frac13, \frac13, 1, \frac53)$.
@@ -713,6 +685,13 @@ for ax, norm in zip(axes, (reference.LayerNorm(2), reference.RMSNorm(2))):
     ax.legend(frameon=False, fontsize=8, loc="upper left")
 plt.show()
 
+# %% claims
+by_hand = reference.RMSNorm(4)(torch.tensor([1.0, 1.0, 3.0, 5.0]))
+claim("RMSNorm by hand", torch.allclose(by_hand, torch.tensor([1 / 3, 1 / 3, 1.0, 5 / 3]), atol=1e-3))
+two, round_ = reference.LayerNorm(2)(points), reference.RMSNorm(2)(points)
+claim("LayerNorm leaves two points, but for eps", (two[:, 0] + two[:, 1]).abs().max() < 1e-5 and two.abs().min() > 0.85)
+claim("RMSNorm leaves a circle", (round_.norm(dim=1) - 2**0.5).abs().max() < 1e-3)
+
 # %% [markdown]
 # ### Why not BatchNorm?
 #
@@ -741,10 +720,10 @@ claim(
 
 # %% [markdown]
 # It is off by the factor 11/20. So padding has to be left out, as in wav2vec-U 2.0 (Liu et al. 2022), for example.
-# With $N$ real positions in the whole batch, and sums over those alone:
+# With $n$ real positions in the whole batch, and sums over those alone:
 #
-# $$\mu_j = \frac1N \sum_{\text{real } (b,t)} x_{btj} \qquad\qquad
-# \sigma_j^2 = \frac1N \sum_{\text{real } (b,t)} (x_{btj} - \mu_j)^2$$
+# $$\mu_j = \frac1n \sum_{\text{real } (b,t)} x_{btj} \qquad\qquad
+# \sigma_j^2 = \frac1n \sum_{\text{real } (b,t)} (x_{btj} - \mu_j)^2$$
 #
 # {{exercise masked_batch_statistics}}
 
@@ -866,6 +845,7 @@ plt.show()
 
 # %% claims
 claim("the gradient starts with length 8", abs(plain[-1] - 8) < 1e-3)
+claim("each plain layer keeps about 0.6 of it", 0.5 < (plain[0] / plain[-1]) ** (1 / 24) < 0.65)
 claim("plain: about a millionth arrives", 1e-7 < plain[0] / plain[-1] < 1e-4)
 claim("residual: it grows, with a norm much less", residual[0] > 100 > 40 > normed[0] > 8)
 
@@ -989,10 +969,11 @@ def gradients(path, depth, seeds=8):
     found = []
     for seed in range(seeds):
         torch.manual_seed(seed)
-        stack = Stack(path, depth)
-        F.cross_entropy(stack(torch.randn(64, 32)), torch.randint(8, (64,))).backward()
+        stack = Stack(path, depth).to(device)
+        inputs, labels = torch.randn(64, 32).to(device), torch.randint(8, (64,)).to(device)
+        F.cross_entropy(stack(inputs), labels).backward()
         found.append(torch.stack([sublayer.w_2.weight.grad.norm() for sublayer in stack.sublayers]))
-    return torch.stack(found).mean(dim=0)
+    return torch.stack(found).mean(dim=0).cpu()
 
 
 paths = {"post-norm": reference.residual_post_norm, "pre-norm": reference.residual_pre_norm}
@@ -1038,15 +1019,15 @@ claim(
 def train(path, warmup, depth, name, steps=200, rate=3e-3):
     """The losses of a stack that learns to imitate a small fixed network."""
     torch.manual_seed(0)
-    teacher = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 8))
+    teacher = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 8)).to(device)
     for parameter in teacher.parameters():
         parameter.data.mul_(3)
-    stack = Stack(path, depth)
+    stack = Stack(path, depth).to(device)
     optimizer = torch.optim.Adam(stack.parameters(), lr=rate)
     losses = []
     for step in bar(range(1, steps + 1), name):
         optimizer.param_groups[0]["lr"] = rate * min(1.0, step / warmup)
-        x = torch.randn(64, 32)
+        x = torch.randn(64, 32).to(device)
         loss = F.cross_entropy(stack(x), teacher(x).argmax(dim=-1))
         optimizer.zero_grad()
         loss.backward()
@@ -1073,7 +1054,7 @@ for ax, depth in zip(axes, (24, 6)):
     for name, style in zip(runs, ("-", "--", "-.")):
         smooth = losses[depth, name].unfold(0, 15, 1).mean(dim=-1)
         ends[depth, name] = smooth[-1].item()
-        ax.plot(range(15, 201), smooth, style, label=f"{name}: {smooth[-1]:.2f}")
+        ax.plot(range(15, 15 + len(smooth)), smooth, style, label=f"{name}: {smooth[-1]:.2f}")
     ax.axhline(math.log(8), color="0.6", linewidth=1, label=f"guessing: ln 8 = {math.log(8):.2f}")
     ax.set(title=f"{depth} sub-layers, learning rate 0.003", xlabel="step", ylim=(0.8, 2.8))
     ax.legend(frameon=False, fontsize=8)
@@ -1125,6 +1106,8 @@ claim(
     "a tenth is dropped and the mean stays",
     abs((dropped == 0).float().mean().item() - 0.1) < 0.005 and abs(dropped.mean().item() - 1) < 0.005,
 )
+claim("in evaluation it does nothing", torch.equal(dropout(ones), ones))
+claim("F.dropout drops in any mode", not F.dropout(torch.ones(1000), 0.3).all())
 
 # %% [markdown]
 # A module knows its mode by `self.training`, which `.train()` and `.eval()` set. Forget `.eval()` before you translate,
@@ -1225,6 +1208,8 @@ show_runs(widths)
 # %% claims
 final = {name: [losses[-20:].mean().item() for _, losses in found] for name, found in widths.items()}
 claim("both wide runs end below both narrow ones", max(final["d_ff = 256"]) < min(final["d_ff = 32"]))
+narrow = final["d_ff = 32"]
+claim("the two narrow runs are far apart", abs(narrow[0] - narrow[1]) > 0.1)
 claim(
     "the wide model has three times the parameters", 2.5 < widths["d_ff = 256"][0][0] / widths["d_ff = 32"][0][0] < 3.5
 )
@@ -1235,7 +1220,7 @@ claim(
 # them would have helped. And look how far apart the two narrow runs are, which differ in nothing but the seed. With one
 # seed each, we could not tell how much is chance.
 #
-# {{question change_one_thing}}
+# {{open_question change_one_thing}}
 #
 # **Change one thing in the block**, at (nearly) the same number of parameters and with the same number of steps, and
 # find out whether it helps. Ideas: another activation (`GeluFeedForward(32, 128)`, `SwiGLU(32, 85)`),

@@ -56,8 +56,8 @@ show_map("06_encoder_decoder")
 #   it, and at the whole memory.
 #
 # Each of the two is a stack of $N$ layers with the same structure ($N = 6$ in the paper; there is nothing magic about
-# six). The figure shows the shape of what runs along each arrow, for $B$ sentences with $m$ source positions and $n$
-# target positions, the width $d_\text{model}$, and $V$ words in the target {{term vocabulary}}.
+# six). The figure shows the shape of what runs along each arrow, for a batch of sentences with $m$ source positions and
+# $n$ target positions, the width $d_\text{model}$, and $V$ words in the target {{term vocabulary}}.
 
 # %% figure The Transformer with the shape on every arrow
 WHITE_TEXT = ("positions", "output")
@@ -110,11 +110,11 @@ for x, boxes in columns.items():
     for (low, *_), (high, *_) in pairwise(boxes):
         arrow(ax, (x, low + 0.25), (x, high - 0.25))
 for x, length in ((left, "m"), (right, "n")):
-    label(ax, x, -0.35, f"(B, {length})")
-    label(ax, x, 1.45, f"(B, {length}, d_model)")
-label(ax, right, 8.35, "(B, n, d_model)")
+    label(ax, x, -0.35, f"(batch, {length})")
+    label(ax, x, 1.45, f"(batch, {length}, d_model)")
+label(ax, right, 8.35, "(batch, n, d_model)")
 arrow(ax, (right, 9.35), (right, 9.95))
-label(ax, right, 9.65, "logits (B, n, V)")
+label(ax, right, 9.65, "logits (batch, n, V)")
 for x, sublayers in ((left, (2.7, 4.7)), (right, (2.7, 4.7, 6.7))):  # the residual paths around the sub-layers
     outside = -1.75 if x == left else 1.75
     for y in sublayers:
@@ -124,7 +124,7 @@ for x, top, part in ((left, 6.05, "encoder"), (right, 8.0, "decoder")):
     ax.add_patch(plt.Rectangle((x - 2.1, 1.9), 4.2, top - 1.9, **frame))
     ax.text(x - 2.1, 1.65, f"N × {part} layer", fontsize=9, color=PARTS[part])
 arrow(ax, (left, 5.75), (left, 6.9), (4.9, 6.9), (4.9, 4.7), (right - 1.3, 4.7))
-ax.text(left + 0.1, 7.02, "memory (B, m, d_model)", fontsize=8)
+ax.text(left + 0.1, 7.02, "memory (batch, m, d_model)", fontsize=8)
 ax.text(5.4, 4.83, "K, V", fontsize=8)
 ax.text(right - 0.12, 4.2, "Q", fontsize=8, va="center", ha="right")
 ax.set(xlim=(-0.2, 10), ylim=(-1.3, 10.1), title="The Transformer, post-norm as in the paper")
@@ -134,16 +134,16 @@ plt.show()
 # %% [markdown]
 # Follow three things with your finger.
 #
-# 1. **The shape.** A layer maps $(B, n, d_\text{model})$ to $(B, n, d_\text{model})$. That is why layers can be
+# 1. **The shape.** A layer maps $(\text{batch}, n, d_\text{model})$ to the same shape. That is why layers can be
 #    stacked, and why $x$ can be added to the output of a sub-layer.
 # 2. **The one bridge.** Source and target meet in one place only, the {{term cross-attention}}. What crosses is the
 #    output of the *last* encoder layer, and every decoder layer gets the same.
-# 3. **What moves information.** Only the attention boxes (orange), as you saw in notebook 5.
+# 3. **What moves information.** Only the attention boxes (orange), as you saw in notebook 1.
 #
 # Not drawn: {{term dropout}} is applied to each sub-layer's output before it is added.
 #
 # In **{{term pre-norm}}** models (GPT-2, Llama and most large language models) each {{term LayerNorm|norm}} stands
-# *before* its sub-layer instead of behind the addition, and one more stands at the end of each stack. The paper is
+# *before* its sub-layer instead of after the addition, and one more stands at the end of each stack. The paper is
 # **{{term post-norm}}**, and so are BERT, RoBERTa, BART and DeBERTa. You will build both.
 #
 # > **Spot the mistake.** A tutorial, explaining the left column, writes: "the *decoder* has two layers: a
@@ -715,6 +715,10 @@ for name, inputs in (("queries from the targets", (h, memory, memory)), ("swappe
     output, weights = attention(*inputs)
     print(f"{name:26s} output {tuple(output.shape)}   weights {tuple(weights.shape)}")
 
+# %% claims
+claim("n results with m weights each", attention(h, memory, memory)[1].shape[2:] == (5, 6))
+claim("swapped, there are m results", attention(memory, h, h)[0].shape[1] == 6)
+
 # %% [markdown]
 # What do such weights look like once they have learned something? The course comes with a small translator, of the kind
 # that *you* will train in notebook 8. For each French word, the figure shows where the decoder looked in the English
@@ -737,7 +741,7 @@ claim("noir comes from black and chat from cat", looked_at[:3] == [0, 2, 1])
 # %% [markdown]
 # One row per target word, one column per source word, and each row sums to 1: the result of a row is the weighted
 # average of the source positions' {{term value|values}}. The large weights leave the diagonal where French puts the
-# adjective behind its noun ("black cat", "chat noir"). Nobody told the model which word belongs to which.
+# adjective after its noun ("black cat", "chat noir"). Nobody told the model which word belongs to which.
 #
 # One detail that is often wrong: **no norm of the decoder touches the memory.** In pre-norm mode `norm_2` is for the
 # targets, from which the queries are made. The memory was already normalised at the end of the encoder.
@@ -949,7 +953,7 @@ other_memory, _ = recurrent(source_side.embedding(source_ids))
 print("with an LSTM as the encoder:", tuple(decoder(x, other_memory, mask, memory_mask).shape))
 
 # %% [markdown]
-# As the last two lines show, the decoder does not care where its memory comes from. Encoder and decoder are independent
+# As the last line shows, the decoder does not care where its memory comes from. Encoder and decoder are independent
 # modules: the encoder may be a recurrent or convolutional network, or one that somebody else has trained.
 #
 # And this is the picture that tells whether everything is right. Does the result at each target position depend on each

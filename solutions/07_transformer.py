@@ -344,8 +344,8 @@ claim("two tables fewer", sizes[0] - sizes[1] == 2 * 1000 * 64)
 #
 # {{exercise transformer_parameters}}
 #
-# $$R\,d + L_{\text{enc}}\,(\text{att} + \text{ff} + 2\,\text{norm})
-#   + L_{\text{dec}}\,(2\,\text{att} + \text{ff} + 3\,\text{norm}) + \text{extra norms}$$
+# $$R\,d + N_{\text{enc}}\,(\text{att} + \text{ff} + 2\,\text{norm})
+#   + N_{\text{dec}}\,(2\,\text{att} + \text{ff} + 3\,\text{norm}) + \text{extra norms}$$
 
 
 # %% exercise transformer_parameters
@@ -400,6 +400,7 @@ for name, count in counted.items():
 claim("the base model lacks two million", 1e6 < 65e6 - counted["base model (2017)"] < 3e6)
 claim("BERT-large is 335 million", counted["BERT-large"] == 335_141_888)
 claim("GPT-2 XL is 1.56 billion", counted["GPT-2 XL"] == 1_557_611_200)
+claim("which takes 25 GB to train", abs(16 * counted["GPT-2 XL"] / 1e9 - 25) < 0.5)
 
 # %% [markdown]
 # For BERT and GPT-2 the quoted numbers are ours, roughly rounded. For the base model two million are missing; the paper
@@ -597,7 +598,7 @@ claim("played backwards, the sound gives the same logits", torch.allclose(forwar
 #
 # {{exercise find_the_leak}}
 #
-# $$L_{ij} = \big[\, f(\text{ids with token } j \text{ replaced})_i \ne f(\text{ids})_i \,\big]$$
+# $$\text{leak}_{ij} = \big[\, f(\text{ids with token } j \text{ replaced})_i \ne f(\text{ids})_i \,\big]$$
 
 
 # %% exercise find_the_leak

@@ -98,7 +98,7 @@ claim("the running example is translated", words[:7] == "le chat est sur le tapi
 # those that ended earlier are filled with {{term padding}}. In this course:
 #
 # - {{term BOS}} starts every prefix that the model sees, and is **not** part of the result;
-# - EOS ends a sentence, and **is** part of the result; PAD fills the places behind it;
+# - EOS ends a sentence, and **is** part of the result; PAD fills the places after it;
 # - `max_len` counts the tokens of the result, EOS included.
 #
 # Write greedy decoding. At each step and for each sentence, take
@@ -116,7 +116,7 @@ def greedy_decode(next_logits, rows: int, bos_id: int, eos_id: int, pad_id: int,
 
     next_logits: a function; given prefixes (rows, time), BOS first, it returns logits (rows, vocab).
     Stops when every sentence has had its EOS, or when there are max_len tokens. Nothing but EOS ends a sentence.
-    Returns: (rows, time) token ids with time ≤ max_len, without BOS, with EOS, pad_id in the places behind EOS.
+    Returns: (rows, time) token ids with time ≤ max_len, without BOS, with EOS, pad_id in the places after EOS.
     """
     ### BEGIN SOLUTION
     ids = torch.full((rows, 1), bos_id)  # (rows, time)
@@ -214,6 +214,15 @@ ax.set(title="Lines are as thick as their sentences are likely", xlim=(-0.15, 3.
 ax.set(xlabel="step", xticks=[0, 1, 2], yticks=[])
 ax.spines["left"].set_visible(False)
 plt.show()
+
+# %% claims
+bos, eos = TOKENS.index("BOS"), TOKENS.index("EOS")
+found = {size: reference.beam_search(toy_logits, size, bos, eos, 5, 0.0) for size in (1, 2)}
+named = {size: ([TOKENS[i] for i in ids], math.exp(score)) for size, (ids, score) in found.items()}
+claim("greedy gets I am, with 0.20", named[1][0] == ["I", "am", "EOS"] and abs(named[1][1] - 0.20) < 1e-4)
+claim(
+    "a beam of 2 gets a student, with 0.36", named[2][0] == ["a", "student", "EOS"] and abs(named[2][1] - 0.36) < 1e-4
+)
 
 # %% [markdown]
 # Greedy gets 0.20, and there is a sentence with 0.36. Trying all $V^n$ sentences is out of the question. Beam search
@@ -384,6 +393,9 @@ ax.set(title="The running sum of the probabilities", xlabel="u", yticks=[], xlim
 ax.set_xticks([0, *[round(e, 2) for e in ends_at[:3].tolist()], 1])
 ax.spines["left"].set_visible(False)
 plt.show()
+
+# %% claims
+claim("u = 0.7 gives token 1", int((ends_at <= 0.7).sum()) == 1)
 
 # %% [markdown]
 # Your function gets $u$ from outside, so that it can be checked. At temperature 0 return the best token.
@@ -556,6 +568,9 @@ plt.show()
 
 # %% claims
 claim("top-k keeps three each time, top-p two and six", kept == [3, 3, 2, 6])
+by_hand = reference.top_p_filter(torch.tensor([0.1, 0.45, 0.15, 0.3]).log(), 0.7)
+claim("by hand, tokens 1 and 3 stay", by_hand.isfinite().tolist() == [False, True, False, True])
+claim("100 samples contain a token of the tail with probability 0.994", abs(1 - 0.95**100 - 0.994) < 5e-4)
 
 # %% [markdown]
 # Top-k keeps three each time; top-p adapts: two and six. Now one sample of each test word:
@@ -580,16 +595,19 @@ ways = {
     "T = 1, top-k 3": lambda logits: draw(own_top_k(logits, 3)),
     "T = 1, top-p 0.8": lambda logits: draw(own_top_p(logits, 0.8)),
 }
-right = {}
+right, differ = {}, {}
 for name, choose in ways.items():
     said = say(choose)
     right[name] = sounds.word_accuracy(said, test)
     errors = sounds.phoneme_error_rate(said, test)
-    other = sum(a != b for a, b in zip(said, greedy)) / len(test)
-    print(f"{name:18} {right[name]:6.1%} right   {errors:6.1%} of sounds wrong   {other:6.1%} differ from greedy")
+    differ[name] = sum(a != b for a, b in zip(said, greedy)) / len(test)
+    print(
+        f"{name:18} {right[name]:6.1%} right   {errors:6.1%} of sounds wrong   {differ[name]:6.1%} differ from greedy"
+    )
 
 # %% claims
 claim("the tail costs: T = 2 is far worse than T = 1", right["T = 2"] < right["T = 1"] - 0.1)
+claim("without the tail they still differ", 0.1 < differ["T = 1, top-p 0.8"] < differ["T = 1"])
 claim("cutting the tail helps", right["T = 1, top-p 0.8"] > right["T = 1"] - (0.05 if FAST else 0.0))
 
 # %% [markdown]
@@ -632,6 +650,10 @@ check(count_scores)
 own_count = yours("count_scores", count_scores)
 for n in (16, 64, 256, 1024):
     print(f"n = {n:4}   no cache {own_count(n, False):>11,} ≈ n³/3   cache {own_count(n, True):>7,} ≈ n²/2   RNN {n:4}")
+
+# %% claims
+claim("without a cache it is about n³/3", abs(own_count(1024, False) / (1024**3 / 3) - 1) < 0.01)
+claim("with one it is about n²/2", abs(own_count(1024, True) / (1024**2 / 2) - 1) < 0.01)
 
 # %% [markdown]
 # (RNN: see section 7.) **Spot the mistake.** "A Transformer is given the whole text so far to write the next token.
@@ -728,8 +750,8 @@ print("same tokens with your cache and without:", same)
 
 torch.manual_seed(0)
 writer = Transformer(100, 100, d_model=128, num_heads=4, d_ff=256, num_layers=2, max_len=600)
-writer = writer.eval().requires_grad_(False)
-prompt = torch.randint(3, 100, (1, 12))
+writer = writer.to(device).eval().requires_grad_(False)
+prompt = torch.randint(3, 100, (1, 12)).to(device)
 
 
 def write(next_logits, n: int) -> Tensor:
@@ -820,10 +842,11 @@ plt.show()
 #
 # $$p_n = \frac{\text{matches of length } n}{\text{n-grams of length } n \text{ in the translations}}$$
 #
-# A very short translation could cheat, so there is a **brevity penalty**. With $r$ tokens in all references and
-# $h$ in all translations,
+# A very short translation could cheat, so there is a **brevity penalty**. With $\ell_\text{ref}$ tokens in all
+# references and $\ell_\text{out}$ in all translations,
 #
-# $$\text{BLEU} = 100 \cdot \min\!\big(1,\, e^{\,1 - r/h}\big) \cdot \big(p_1\, p_2\, p_3\, p_4\big)^{1/4}$$
+# $$\text{BLEU} = 100 \cdot \min\!\big(1,\, e^{\,1 - \ell_\text{ref} / \ell_\text{out}}\big)
+# \cdot \big(p_1\, p_2\, p_3\, p_4\big)^{1/4}$$
 #
 # It is 0 if one of the $p_n$ is 0. `ngrams(tokens, n)` gives a Counter of the n-grams, and `&` of two Counters takes
 # the smaller count of each.
@@ -891,7 +914,9 @@ claim("the opposite still gets nearly half", 30 < measured["true, but without ne
 # %% figure Confidence against accuracy, on real mistakes
 judged = sounds.make_dictionary().test[: 300 if FAST else None]
 names = [entry.word for entry in judged]
-said = sounds.pronounce(pronouncer, names)
+said = []
+for start in bar(range(0, len(names), 300), "new words"):
+    said += sounds.pronounce(pronouncer, names[start : start + 300])
 confidence = sounds.log_probability(pronouncer, names, said).sum(dim=1).exp()
 correct = torch.tensor([sounds.is_right(*each) for each in zip(said, judged)])
 bins = (10 * confidence).long().clamp(max=9)

@@ -60,6 +60,7 @@ class Attack:
     words: str = ""  # found in the reason, the notes or a message, in any case
     proof: tuple[str, ...] = (DONE,)  # that it was carried out: one is found there too, and none without the attack
     slow: bool = False  # it uses up the time that a cell is given
+    spreads: bool = False  # it uses up what every other cell is given, too
     dangerous: bool = False  # without namespaces it would harm the machine: it is run only behind them
 
 
@@ -311,6 +312,7 @@ signal.setitimer(signal.ITIMER_REAL, 0.001)
 """,
     keeps=False,  # it goes off in every new process, too
     slow=True,
+    spreads=True,
     proof=(DONE, NOT_FINISHED),
 )
 

@@ -3,6 +3,7 @@
 import functools
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -11,9 +12,13 @@ from pathlib import Path
 
 import pytest
 
+import autograder  # noqa: F401  before any nbformat, whose import is a second quicker then
+
 # Before torch and matplotlib are imported anywhere: test processes share the cores, and no test has a screen.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+# A script's `make test &` would have it ignored, and by every process that the tests start: some press Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
 # What a reason for skipping says -> Debian's package.

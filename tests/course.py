@@ -137,9 +137,12 @@ def without_demonstrations(cells: list[NotebookNode], but_of_answers: bool = Fal
 
 def depend_on_answers(code: list[NotebookNode]) -> Iterator[bool]:
     """Of each cell, whether it is an answer or takes a name that an answer has made, by itself or through others."""
+    names = [names_in(cell.source) for cell in code]
+    modules = frozenset().union(*(found.imported for found in names if found))  # `needed` says why
     answered: frozenset[str] = frozenset()
-    for cell in code:
-        found = names_in(cell.source) or Names(taken=answered)
+    for cell, found in zip(code, names):
+        found = found or Names(taken=answered)
         depends = cell.metadata.get("nbgrader", {}).get("solution", False) or bool(found.taken & answered)
-        answered = answered | found.made | found.changed if depends else answered - found.made
+        results = found.made - found.imported | found.changed - modules
+        answered = answered | results if depends else answered - found.made
         yield depends

@@ -11,11 +11,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from textwrap import indent
 
 import nbformat
 import pytest
+import torch
 from attacks import (
     ASSIGNMENT,
     ATTACKS,
@@ -36,12 +38,16 @@ from classroom import ENOUGH, by_name, full, impatient_with, released, score
 from nbformat import NotebookNode
 
 from autograder import work
+from autograder.hidden import all_hidden
 from autograder.inside.walls import LANDLOCK, MEGABYTE, NAMESPACES, SECCOMP, Limits, Wall, probe
 from autograder.inside.walls import LIMITS as LIMITS_WALL
+from autograder.seed import PUBLIC
 from autograder.work import Result, Task
+from course_lib.exercises import all_exercises
 
 SLOW_SECONDS = 2.5  # for an attack that uses up all that it is given
 LIMITS = Limits(memory=768 * MEGABYTE, cpu_seconds=30)
+SHORT_OF_TIME = replace(LIMITS, cpu_seconds=3)  # for an attack that uses it up again and again
 
 together = pytest.mark.xdist_group("attacks")
 
@@ -72,13 +78,21 @@ def wall(name: str) -> Wall:
     return next(each for each in probe() if each.name == name)
 
 
-def graded(text: str, walls: tuple[str, ...] | None = None) -> Result:
-    return work.do(Task(ASSIGNMENT, "student", text, json.dumps(RELEASE), "", ENOUGH, LIMITS, walls=walls))
+def forget_other_walls(walls: tuple[str, ...] | None = None) -> None:
+    """The test before may have left a warm process behind other walls. None: all that there are."""
+    wanted = wall(NAMESPACES).works if walls is None else NAMESPACES in walls
+    if work.OWN and (NAMESPACES in work.OWN[0].walls) != wanted:
+        work.forget_warm_process()
+
+
+def graded(text: str, walls: tuple[str, ...] | None = None, limits: Limits = LIMITS) -> Result:
+    forget_other_walls(walls)
+    return work.do(Task(ASSIGNMENT, "student", text, json.dumps(RELEASE), "", ENOUGH, limits, walls=walls))
 
 
 def attacked(attack: Attack, port: int, walls: tuple[str, ...] | None = None) -> Result:
     with impatient_with(TARGET, SLOW_SECONDS) if attack.slow else contextlib.nullcontext():
-        return graded(submission(attack, RELEASE, port), walls)
+        return graded(submission(attack, RELEASE, port), walls, SHORT_OF_TIME if attack.spreads else LIMITS)
 
 
 def outputs(result: Result) -> list[dict]:
@@ -134,6 +148,7 @@ def test_outside_the_walls_a_dangerous_attack_gives_up():
 @together
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_attack(attack: Attack, port: int):
+    forget_other_walls()
     if attack.dangerous and NAMESPACES not in work.warm_process().walls:
         pytest.skip(f"without namespaces this would harm the machine: {wall(NAMESPACES).why}")
     result = attacked(attack, port)
@@ -150,6 +165,53 @@ def test_attack(attack: Attack, port: int):
     if attack.keeps:
         assert score(exercises[WITNESS]) == full(exercises[WITNESS])
     test_an_honest_answer_is_graded()
+
+
+# --- what only the grader may know -----------------------------------------------------------------------------------
+
+CARRIES_CASES_OUT = """
+met = []
+
+
+def padding_mask(lengths, max_len):
+    met.append(f"<<{lengths.tolist()}{max_len}>>")
+    return torch.arange(max_len) < lengths[:, None]
+"""
+SHOWS_THEM = """
+def causal_mask(n):
+    raise ValueError(*met)
+
+
+print(*met)
+import sys
+print(*met, file=sys.stderr)
+raise RuntimeError(str(met))
+"""
+
+
+@together
+def test_no_hidden_case_is_carried_out():
+    """An answer remembers what it was asked, and later cells print it, raise it and return it."""
+    notebook = answered(RELEASE, CARRIES_CASES_OUT)
+    cell_of(notebook, "causal_mask").source = SHOWS_THEM.strip()
+    result = graded(json.dumps(notebook))
+    exercise, hidden = all_exercises()[TARGET], all_hidden()[TARGET]
+    visible, concealed = ({f"<<{c['lengths'].tolist()}{c['max_len']}>>" for c in cases}
+                          for cases in (exercise.cases, hidden.cases(PUBLIC)))  # fmt: skip
+    assert all(case in said(result) for case in visible)  # it was carried out
+    assert not [case for case in concealed - visible if case in said(result)]
+    assert score(by_name(result)[TARGET]) == full(by_name(result)[TARGET])
+
+
+def test_the_judge_itself_has_a_limit_of_memory(monkeypatch):
+    """Whatever a submission makes it compute. What comes of it is a flag, and the next submission is judged."""
+    size = 2 * work.JUDGES_MEMORY
+    with work.at_most_memory(work.JUDGES_MEMORY), pytest.raises((MemoryError, RuntimeError)):
+        torch.zeros(size, dtype=torch.uint8)
+    assert torch.zeros(size, dtype=torch.uint8).shape == (size,)
+    monkeypatch.setattr(work, "judge", lambda *_: torch.zeros(size, dtype=torch.uint8))
+    verdict = graded(json.dumps(answered(RELEASE))).verdict
+    assert (verdict.status, "a person has to look" in verdict.reason) == ("flagged", True)
 
 
 # --- other users, fewer walls ----------------------------------------------------------------------------------------
@@ -193,8 +255,6 @@ FILES_AND_NETWORK = [
 def test_nor_does_it_without_namespaces(attack: Attack, port: int):
     if not (wall(LANDLOCK).works and wall(SECCOMP).works):
         pytest.skip("this machine has neither namespaces nor what could replace them")
-    if NAMESPACES in (work.OWN[0].walls if work.OWN else []):
-        work.forget_warm_process()
     result = attacked(attack, port, walls=(LIMITS_WALL, LANDLOCK, SECCOMP))
     assert NAMESPACES not in result.verdict.walls and LANDLOCK in result.verdict.walls
     exercises = by_name(result)

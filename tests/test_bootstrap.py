@@ -91,7 +91,7 @@ def lend_torch(site_packages: Path) -> None:
 def install_pins(colab: Colab) -> None:
     """Install Colab's versions, or skip the tests if no package can be had at all."""
     try:
-        colab.pip("install", "-qq", *COLAB_PINS)
+        colab.pip("install", "-qq", "--no-compile", *COLAB_PINS)
     except subprocess.CalledProcessError as failure:
         if not index_is_reachable():
             pytest.skip("pip reaches no package index, so Colab's versions cannot be installed")

@@ -243,8 +243,8 @@ def test_edits_that_touch_are_not_merged():
 
 
 def test_two_mistakes_are_named_both_or_by_what_they_look_like():
-    """Two mistakes may cancel, or look like a third. What is named as a pair is just these two."""
-    named = 0
+    """Two mistakes may cancel, or look like a third. What is said of a pair is said of just these two."""
+    named = described = 0
     for exercise in all_exercises().values():
         for first in exercise.misconceptions[:3]:
             for second in exercise.misconceptions[3:6]:
@@ -253,7 +253,10 @@ def test_two_mistakes_are_named_both_or_by_what_they_look_like():
                 if found is not None and " + " in found:
                     named += 1
                     assert set(found.split(" + ")) == {first.__name__, second.__name__}
-    assert named > 0
+                if found is not None and found.startswith("both#"):
+                    described += 1
+                    assert set(found.removeprefix("both#").split("&")) == {first.__name__, second.__name__}
+    assert named > 0 and described > 0
 
 
 # --- programs of ours, asked sparingly ------------------------------------------------------------------

@@ -529,7 +529,7 @@ def test_a_cache_with_two_mistakes():
             y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
             return merge_heads(y), (k, v)
 
-    assert named("CachedAttention", Answer) == "mask_begins_at_the_first_key + forgets_the_last_projection"
+    assert named("CachedAttention", Answer) == "both#mask_begins_at_the_first_key&forgets_the_last_projection"
 
 
 def test_bleu_with_two_mistakes():

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from benchmarks.mutation import judged
+from course_lib.checking.diagnosis import same_values
 from course_lib.checking.errors import in_plain_words
 from course_lib.checking.grading import grade
 from course_lib.checking.index import make_entry, out_of_date, shipped
@@ -81,6 +82,40 @@ def test_gradients_count():
     assert report_on("scaled_dot_product_attention", mistake).misconception == "attention_with_two_softmaxes"
     both = report_on("scaled_dot_product_attention", detached)
     assert both.misconception == "attention_with_two_softmaxes + attention_cuts_all_gradients"
+
+
+# --- two mistakes ---------------------------------------------------------------------------------------------------
+
+
+def table_from_one_with_the_halves_swapped(max_len, d_model):
+    angles = torch.arange(1, max_len + 1)[:, None] * 10000.0 ** (-torch.arange(0, d_model, 2) / d_model)
+    return torch.stack([angles.cos(), angles.sin()], dim=-1).flatten(1)
+
+
+def test_two_mistakes_that_show_only_together_are_described_and_nobody_is_accused():
+    report = report_on("sinusoidal_encoding", table_from_one_with_the_halves_swapped)
+    assert report.misconception == "both#swaps_sine_and_cosine&counts_from_one"
+    assert report.diagnosis.sentence.startswith("Your result is exactly what comes out if both of these are so: (1) ")
+
+
+def test_two_mistakes_are_named_if_each_explains_a_value_of_its_own():
+    def unscaled_and_after_the_softmax(q, k, v, mask):
+        weights = (q @ k.mT).softmax(dim=-1) * mask
+        return weights @ v, weights
+
+    report = report_on("masked_attention", unscaled_and_after_the_softmax)
+    assert report.misconception == "masks_after_the_softmax + forgets_the_scale"
+    assert "exactly what comes out if" not in report.diagnosis.sentence
+
+
+def test_answers_are_compared_number_by_number():
+    ones = torch.ones(3)
+    assert same_values(ones, torch.tensor([1.0, 2.0, 1.0])).tolist() == [True, False, True]
+    assert same_values((ones, {"a": 1, "b": 2}), (ones, {"a": 1, "b": 3})).tolist() == [True, True, True, True, False]
+    assert same_values(ones, torch.ones(2)).tolist() == [False] * 3, "another shape is another answer throughout"
+    assert same_values((ones, 1), 1).tolist() == [False] * 4
+    halves = ones / 2
+    assert same_values(halves, halves.double()).tolist() == [False] * 3, "so is another precision"
 
 
 # --- the index ------------------------------------------------------------------------------------------------------

@@ -276,7 +276,7 @@ def test_references_are_documented():
 
 
 def filled_with(fill, result):
-    """The result with other contents: of tensors, and of numbers, strings, lists and dicts."""
+    """The result with other contents: of tensors, and of numbers, texts, lists and dicts."""
     if isinstance(result, Tensor):
         return fill(result)
     if isinstance(result, tuple | list):
@@ -284,7 +284,7 @@ def filled_with(fill, result):
     if isinstance(result, dict):
         return {key: filled_with(fill, value) for key, value in result.items()}
     if isinstance(result, str):
-        return str(fill(torch.ones(())).item())
+        return "".join(chr(filled_with(fill, ord(character))) for character in result)
     if isinstance(result, bool) or not isinstance(result, int | float):
         return result
     return type(result)(fill(torch.tensor(float(result))).item())

@@ -26,6 +26,7 @@ from autograder import grade as grade_module
 from autograder.cli import parser
 from autograder.course import Course, CourseError
 from autograder.grade import Change, LocalWorkers, grade, last_verdict
+from autograder.judge import Patience
 from autograder.release import release
 from autograder.verdict import Verdict, read_verdict
 from autograder.work import Result, Task
@@ -410,7 +411,31 @@ def fake_do(task: Task) -> Result:
     if task.submitted and task.submitted.startswith("/") and not os.path.exists(task.submitted):
         open(task.submitted, "w").close()
         os.kill(os.getpid(), signal.SIGKILL)
+    if task.submitted == "endless":
+        while True:
+            time.sleep(1)
     return Result(Verdict(task.student, STEM, "graded", reason=str(os.getpid())))
+
+
+def test_a_submission_that_never_ends_is_flagged_and_stops_nobody(monkeypatch):
+    """Its judge should have ended by itself; the coordinator does not rely on that."""
+    monkeypatch.setattr(work, "do", fake_do)
+    monkeypatch.setattr("autograder.grade.Worker.close", close_without_warm)
+    monkeypatch.setattr("autograder.grade.JUDGES_OWN_SECONDS", 0.0)
+    monkeypatch.setattr("autograder.grade.LOOKING_SECONDS", 0.05)
+    workers = LocalWorkers([None])
+    tasks = [
+        Task(STEM, "before", "harmless", "", ""),
+        Task(STEM, "endless", "endless", "", "", Patience(submission=0.5)),
+    ]
+    found = {r.verdict.student: r.verdict for r in workers.results([*tasks, Task(STEM, "after", "harmless", "", "")])}
+    workers.close()
+    assert {name: verdict.status for name, verdict in found.items()} == {
+        "before": "graded",
+        "endless": "flagged",
+        "after": "graded",
+    }
+    assert "took longer than a submission may take" in found["endless"].reason
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -8,14 +8,19 @@ import socket
 
 import nbformat
 import pytest
+import torch
 from classroom import by_name, full, impatient_with, judged, released, score, solutions, submission
+from torch import nn
 
-from autograder import build, work
+from autograder import build, judge, work
 from autograder.inside.walls import Limits
 from autograder.inside.wire import Channel
 from autograder.judge import USES_THE_REFERENCE
-from autograder.runners import Runner, RunnerError
+from autograder.runners import Clock, Runner, RunnerError
 from autograder.warm import Silence, Warm
+from course_lib.checking.grading import grade
+from course_lib.checking.subject import Subject
+from course_lib.exercises import all_exercises
 
 pytestmark = pytest.mark.xdist_group("judge")
 STEM = "02_masks"
@@ -193,6 +198,78 @@ def test_misbehaviour_costs_its_own_exercise_only(code, words):
     assert any(words in note for note in result.verdict.notes)
 
 
+def test_an_unknown_signal_has_its_number():
+    """Signals 34 and up have no name of their own."""
+    result = judged(STEM, with_answer("import os\ndef causal_mask(n):\n    os.kill(os.getpid(), 40)"))
+    assert "was ended by signal 40" in by_name(result)["causal_mask"].message
+    assert others_are_right(result)
+
+
+class ShortClock(Clock):
+    """The time is up when a number of questions has been asked, however fast the machine is."""
+
+    def __init__(self, seconds, questions):
+        super().__init__(seconds)
+        self.questions = questions
+
+    def at_most(self, seconds):
+        self.questions -= 1
+        if self.questions < 0:
+            self.deadline = 0.0
+        return super().at_most(seconds)
+
+
+def test_what_was_graded_before_the_time_was_up_stays_graded(monkeypatch):
+    """One budget for everything: restarts, second runs, demonstrations."""
+    notebook = submission(STEM, solutions(STEM))
+    asked = []
+    monkeypatch.setattr(judge, "Clock", lambda seconds: asked.append(ShortClock(seconds, 10**9)) or asked[-1])
+    assert judged(STEM, notebook).verdict.points == 49
+    half = (10**9 - asked[0].questions) // 3
+    monkeypatch.setattr(judge, "Clock", lambda seconds: ShortClock(seconds, half))
+    found = judged(STEM, notebook).verdict
+    assert found.status == "graded"
+    first, *_, last = found.exercises
+    assert first.points == first.max_points and first.hidden_points == 0
+    assert (last.points, last.outcome) == (0, "raised")
+    assert "for the whole submission were used up" in last.message
+    assert sum("were used up" in note for note in found.notes) == 1
+
+
+def test_a_run_that_finds_no_time_keeps_what_the_run_before_it_has_found(monkeypatch):
+    """A name is missing that a demonstration defines: everything is run once more, and the time is up."""
+    code = "def window_mask(n, radius):\n    return eval('everything' + '_allowed')"
+    trials = []
+
+    class Trial(judge.Trial):
+        def __init__(self, *details, **more):
+            super().__init__(*details, **more)
+            trials.append(self)
+            if len(trials) == 2:
+                self.submission.clock.deadline = 0.0
+
+    monkeypatch.setattr(judge, "Trial", Trial)
+    monkeypatch.setattr("autograder.needed.REACHES_EVERYTHING", set())
+    found = judged(STEM, submission(STEM, solutions(STEM) | {"window_mask": code}))
+    assert len(trials) == 3
+    assert by_name(found)["padding_mask"].points == by_name(found)["padding_mask"].max_points
+
+
+def test_a_misspelt_name_does_not_run_the_demonstrations(monkeypatch):
+    """It would cost an honest student's class a training in notebook 8."""
+    trials = []
+
+    class Trial(judge.Trial):
+        def __init__(self, submission, judged, to_run, **more):
+            super().__init__(submission, judged, to_run, **more)
+            trials.append(to_run == submission.code_cells())
+
+    monkeypatch.setattr(judge, "Trial", Trial)
+    result = judged(STEM, with_answer("def causal_mask(n):\n    return troch.ones(n, n).tril()"))
+    assert "troch" in by_name(result)["causal_mask"].message
+    assert trials == [False, False]
+
+
 def test_code_that_ends_its_process_in_every_answer_is_given_up():
     answers = {name: f"import os\ndef {name}(*args):\n    os._exit(0)" for name in solutions(STEM)}
     result = judged(STEM, submission(STEM, answers))
@@ -271,3 +348,21 @@ def test_walls_time_and_memory_are_recorded():
     assert verdict.walls == tuple(work.warm_process().walls)
     assert verdict.seconds > 0
     assert verdict.peak_megabytes > 10
+
+
+def test_a_module_of_absurd_size_costs_the_judge_nothing():
+    """On torch's meta device it costs the student nothing either. The judge would draw numbers for all of it."""
+
+    class Huge(nn.Module):
+        def __init__(self, *sizes):
+            super().__init__()
+            self.table = nn.Parameter(torch.empty(8000, 8000, device="meta"))
+
+    class Many(nn.Module):
+        def __init__(self, *sizes):
+            super().__init__()
+            self.tables = nn.ParameterList([torch.empty(1)] * 5000)
+
+    for module, words in ((Huge, "64,000,000 numbers in 1 parameters"), (Many, "5,000 numbers in 5,000 parameters")):
+        report = grade(all_exercises()["FeedForward"], Subject(module))
+        assert words in next(check.message for check in report.checks if check.passed is False)

@@ -36,4 +36,10 @@ def test_what_a_cell_takes(made, expected):
 def test_exercises_are_added_and_the_sum_is_rounded():
     exercise = all_exercises()["causal_mask"]
     assert exercise.minutes_for_newcomers == 8
-    assert minutes([cell("word " * 700, kind="markdown")], [exercise, exercise]) == 20
+    text = cell("word " * 700, kind="markdown")
+    assert minutes([text], [exercise, exercise]) == 20
+    written = cell("", "answer own_experiment 4", kind="markdown")
+    assert minutes([text, cell("{{question own_experiment}}", kind="markdown"), written], [exercise, exercise]) == 25
+    assert (
+        minutes([text, cell("{{open_question own_experiment}}", kind="markdown"), written], [exercise, exercise]) == 20
+    )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from autograder.needed import needed
+import pytest
+
+from autograder import needed as module
+from autograder.needed import could_define, names_in, needed
 
 SETUP = "import torch\nfrom torch import nn"
 ANSWER = "def answer(x):\n    scores = torch.relu(x)\n    return scores"
@@ -63,3 +66,38 @@ def test_who_reaches_for_all_names_gets_all_cells():
 
 def test_helper_cells_of_the_student_are_run():
     assert needed(["x = 1", "def helper(): return 2", "def answer(): return helper()"], [False, True, True]) == {1, 2}
+
+
+# --- what costs the judge time, or nothing ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "magic", ["%cd .", "%matplotlib inline", "!pip install something", "%pip install \\\n  something"]
+)
+def test_a_magic_that_touches_no_name_asks_for_nothing(magic):
+    cells = [SETUP, "x = torch.ones(3)", f"{magic}\n{ANSWER}"]
+    assert needed(cells, [False, False, True]) == {0, 2}
+
+
+def test_a_magic_that_runs_code_may_reach_every_name():
+    cells = [SETUP, "x = torch.ones(3)", f"%time y = x\n{ANSWER}"]
+    assert needed(cells, [False, False, True]) == {0, 1, 2}
+
+
+def test_a_sum_of_many_terms_is_no_reason_to_give_up():
+    found = names_in("total = " + " + ".join(["one"] * 1500))
+    assert found is not None and found.taken == {"one"} and found.made == {"total"}
+
+
+@pytest.mark.parametrize("source", ["%who\n" * 700, "%who\n" * 150 + "a = 1\n" * 10_000, "a = 1\n" * 50_000])
+def test_what_is_expensive_to_read_is_not_read(monkeypatch, source):
+    """IPython reads the cell again for each magic, and gives up after 500: neither may happen in the judge."""
+    monkeypatch.setattr(module.TransformerManager, "transform_cell", lambda *_: pytest.fail("this takes minutes"))
+    assert names_in(source) is None
+
+
+def test_only_a_cell_that_could_define_a_name_is_worth_running_for_it():
+    cells = ["table = torch.ones(3)", "def helper():\n    size = 4"]
+    assert could_define({"table"}, cells) and could_define({"helper", "other"}, cells)
+    assert not could_define({"tabel", "size"}, cells)
+    assert could_define({"tabel"}, [*cells, "from torch import *"]) and could_define({"tabel"}, [*cells, "1 +"])

@@ -102,6 +102,15 @@ def test_a_demonstration_is_left_out_only_if_no_answer_changes_it():
     assert without_demonstrations(cells) == [answer]
 
 
+def test_that_an_answer_is_shown_with_a_module_makes_no_other_use_of_the_module_depend_on_it():
+    answer = nbformat.v4.new_code_cell("def answer(x):\n    return x", metadata={"nbgrader": {"solution": True}})
+    shown = "import math\ntorch.manual_seed(0)\nprint(answer(torch.randn(2)))"
+    others = ["import torch", shown, "torch.manual_seed(1)\nprint(torch.randn(2))", "print(math.pi)"]
+    cells = [answer, *map(nbformat.v4.new_code_cell, others)]
+    left = [cell.source for cell in without_demonstrations(cells, but_of_answers=True)]
+    assert left == [answer.source, "import torch", shown]
+
+
 MISTAKES = {
     "causal_mask": ("def causal_mask(n):\n    return torch.ones(n, n).tril(1)", 1.0, "one step into the future"),
     "padding_mask": ("def padding_mask(lengths, max_len):\n    return 1 / 0", 0.0, "ZeroDivisionError"),
@@ -112,7 +121,7 @@ MISTAKES = {
 def grade_the_mistakes(course):
     answers = course.solutions("02_masks") | {name: code for name, (code, _, _) in MISTAKES.items()}
     answers["additive_mask"] = "def additive_mask(mask):\nthis is not Python"
-    course.grade("mistaken", "02_masks", answers)
+    course.grade("mistaken", "02_masks", answers, is_whole=False)
 
 
 @with_masks
@@ -143,10 +152,10 @@ def test_feedback_names_the_mistakes(course):
 def test_validate_tells_right_from_wrong(course):
     stem = "00_start_here"
     solutions = course.solutions(stem)
-    right = course.submit("right", stem, solutions)
+    right = course.submit("right", stem, solutions, is_whole=False)
     assert "Success" in course.nbgrader("validate", right.name, folder=right.parent)
     solutions["softmax"] = "def softmax(x, dim):\n    return x"
-    wrong = course.submit("wrong", stem, solutions)
+    wrong = course.submit("wrong", stem, solutions, is_whole=False)
     assert "VALIDATION FAILED" in course.nbgrader("validate", wrong.name, folder=wrong.parent)
 
 

@@ -422,7 +422,7 @@ def test_table_with_two_mistakes():
                 pe[pos, column] = math.sin(angle) if column % 2 else math.cos(angle)
         return pe
 
-    assert named("sinusoidal_encoding", answer) == "swaps_sine_and_cosine + counts_from_one"
+    assert named("sinusoidal_encoding", answer) == "both#swaps_sine_and_cosine&counts_from_one"
 
 
 def test_table_with_two_other_mistakes():
@@ -484,7 +484,7 @@ def test_alibi_with_two_mistakes():
         distance = torch.arange(n).view(-1, 1) - torch.arange(n).view(1, -1)
         return torch.einsum("h,ij->hij", slopes, distance.abs())
 
-    assert named("alibi_bias", answer) == "uses_one_series_for_any_number + favours_far_keys"
+    assert named("alibi_bias", answer) == "both#uses_one_series_for_any_number&favours_far_keys"
 
 
 def test_learned_positions_with_two_mistakes():
@@ -496,4 +496,4 @@ def test_learned_positions_with_two_mistakes():
         def forward(self, x):
             return x * self.wpe(torch.arange(1, x.shape[1] + 1))
 
-    assert named("LearnedPositions", Answer) == "numbers_from_one + multiplies_with_the_learned_table"
+    assert named("LearnedPositions", Answer) == "both#numbers_from_one&multiplies_with_the_learned_table"

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 import sys
 import types
+from functools import partial
 
 import pytest
+import torch
+from torch import Tensor
 
 from autograder import build, references
 from autograder.references import modules, position, revealed_after, visible_sources, withheld
-from course_lib.exercises import all_exercises
+from course_lib import masks
+from course_lib.checking.subject import Subject, same_answer
+from course_lib.exercises import TOPICS, all_exercises
 
 NAMES = list(all_exercises())
 
@@ -79,3 +86,59 @@ def test_every_module_that_a_notebook_imports_is_sent(stem):
     code = "\n".join(cell.source for cell in build.solution_notebook(stem).cells if cell.cell_type == "code")
     imported = set(re.findall(r"^ *from (course_lib\.\w+) import", code, re.MULTILINE))
     assert imported <= visible_sources("softmax").keys()
+
+
+# --- functions that give an exercise away under another name ---------------------------------------------------------
+
+
+def arrangements(arguments: list) -> list[list]:
+    """The ways in which a helper may want the arguments of an exercise."""
+    device = torch.device("cpu")
+    more = [[*arguments, device], [*arguments, *arguments], [*arguments, *arguments, device], arguments[::-1]]
+    return [arguments, *more, *(arguments[:i] for i in range(1, len(arguments)))]
+
+
+def answers_like(function, exercise) -> bool:
+    """Whether a function answers most visible cases as the reference does, in one of these arrangements."""
+    cases = [list(case.values()) for case in exercise.cases if all(map(is_small, case.values()))]
+    wanted = [Subject(exercise.reference)(*case) for case in cases]
+    ways = zip(*map(arrangements, cases))
+    return any(2 * sum(map(partial(agrees, function), way, wanted)) > len(wanted) for way in ways)
+
+
+def agrees(function, arguments, want) -> bool:
+    try:
+        return same_answer(Subject(function)(*arguments), want)
+    except Exception:  # a function that is about something else
+        return False
+
+
+def test_the_search_finds_a_reference_under_another_name():
+    def the_same(new, seen, device):
+        return None if new == 1 else masks.causal_mask(seen)[-new:].to(device)
+
+    assert answers_like(the_same, all_exercises()["causal_mask"])
+    assert not answers_like(masks.padding_mask, all_exercises()["causal_mask"])
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_nothing_that_may_be_used_gives_an_exercise_away(topic):
+    """Whatever answers like an exercise's reference is withheld as long as the exercise is still to be graded."""
+    functions = [e for e in all_exercises().values() if e.topic == topic and not e.is_class]
+    plain = [e for e in functions if all(is_plain(value) for case in e.cases for value in case.values())]
+    for exercise in plain:
+        hidden = withheld(position(exercise.name))
+        for module in (f"course_lib.{topic}" for topic in TOPICS):
+            for name, node in modules()[module].definitions.items():
+                if isinstance(node, ast.FunctionDef) and (module, name) not in hidden:
+                    function = getattr(importlib.import_module(module), name)
+                    assert not answers_like(function, exercise), f"{module}.{name} is {exercise.name}"
+
+
+def is_plain(value) -> bool:
+    return isinstance(value, Tensor | int | float | bool | str)
+
+
+def is_small(value) -> bool:
+    """A size that a function about something else may take without filling the memory."""
+    return not isinstance(value, int | float) or abs(value) <= 100

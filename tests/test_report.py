@@ -172,6 +172,13 @@ def test_two_mistakes_at_once_count_for_both(tmp_path):
     assert [(m.id, m.students) for m in found] == [("is_additive", ("eva", "max")), ("peeks_one_ahead", ("eva",))]
 
 
+def test_what_two_mistakes_would_lead_to_counts_for_neither(tmp_path):
+    described = {"eva": ("causal_mask", "both#peeks_one_ahead&is_additive"), "max": ("causal_mask", "is_additive")}
+    found = assignment_report(with_answers(tmp_path, described), ASSIGNMENT).misconceptions
+    students = {m.id: m.students for m in found}
+    assert students == {"is_additive": ("max",), "both#peeks_one_ahead&is_additive": ("eva",)}
+
+
 def test_mistake_that_the_exercise_does_not_know_keeps_its_sentence(tmp_path):
     course = with_answers(tmp_path, {"eva": ("causal_mask", "imports_the_reference"), "max": ("gone", "unknown")})
     found = assignment_report(course, ASSIGNMENT).misconceptions

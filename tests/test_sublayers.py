@@ -278,7 +278,7 @@ class UnprotectedZero(BareTable):
     [
         (BareTable, "OnlyLooksUp"),
         (ScaledTable, "LeavesTheTableAtOne + HasNoPadding"),
-        (UnprotectedZero, "ScalesByDModel + LetsPaddingLearn"),
+        (UnprotectedZero, "both#ScalesByDModel&LetsPaddingLearn"),
     ],
 )
 def test_embeddings_are_named(answer, name):
@@ -312,7 +312,7 @@ class WholeSublayer(OtherNames):
     ("answer", "name"),
     [
         (OtherNames, "AddsTheResidual"),
-        (GeluAndResultDropped, "UsesGelu + AddsTheResidual"),
+        (GeluAndResultDropped, "both#UsesGelu&AddsTheResidual"),
         (WholeSublayer, "IsAWholeSubLayer"),
     ],
 )
@@ -337,9 +337,9 @@ def estimated_deviation(x, mask):
 @pytest.mark.parametrize(
     ("answer", "name"),
     [
-        (batch_norms_own, "counts_padding + uses_the_unbiased_variance"),
-        (masked_once, "uses_the_unbiased_variance + centres_padding_too"),
-        (estimated_deviation, "uses_the_unbiased_variance + returns_the_deviation"),
+        (batch_norms_own, "both#counts_padding&uses_the_unbiased_variance"),
+        (masked_once, "both#uses_the_unbiased_variance&centres_padding_too"),
+        (estimated_deviation, "both#uses_the_unbiased_variance&returns_the_deviation"),
     ],
 )
 def test_statistics_are_named(answer, name):
@@ -368,7 +368,7 @@ class LengthOfTheVector(nn.Module):
 
 
 def test_rms_norm_by_length_is_named():
-    assert named(exercises.rms_norm, LengthOfTheVector) == "RmsPlusEps + DividesByTheLength"
+    assert named(exercises.rms_norm, LengthOfTheVector) == "both#RmsPlusEps&DividesByTheLength"
 
 
 # --- only true sentences --------------------------------------------------------------------------------

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import copy
 import math
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from classroom import by_name, full, judged, score, solutions, submission
+from release import released_notebook
 from torch import nn
 
-from course_lib import check
+from autograder import build
+from autograder.needed import needed
+from course_lib import check, training
 from course_lib.checking.settings import TinyTraining
 from course_lib.training import (
     LossCurves,
@@ -436,14 +441,14 @@ def accumulate_unshifted_and_uncleared(model, batches, bos_id, pad_id):
 @pytest.mark.parametrize(
     ("exercise", "wrong", "mistakes"),
     [
-        ("sequence_loss", loss_in_bits_with_padding, {"counts_padding", "counts_in_bits"}),
+        ("sequence_loss", loss_in_bits_with_padding, {"both#counts_padding&counts_in_bits"}),
         ("smoothed_loss", smoothed_sum_of_the_wrong_share, {"exchanges_the_shares", "adds_up_all_targets"}),
-        ("warmup_rate", rate_too_narrow_and_late, {"forgets_d_model", "counts_steps_from_zero"}),
+        ("warmup_rate", rate_too_narrow_and_late, {"both#forgets_d_model&counts_steps_from_zero"}),
         ("train_step", step_unshifted_without_clipping, {"gives_the_targets_unshifted", "does_not_clip"}),
         ("accumulate_gradients", accumulate_unshifted_and_uncleared, {"accumulates_without_the_shift", "never_clears"}),
     ],
 )
-def test_two_mistakes_are_both_named(exercise, wrong, mistakes):
+def test_two_mistakes_are_named_or_described(exercise, wrong, mistakes):
     report = check(exercise, wrong)
     assert report.misconception is not None, report
     assert set(report.misconception.split(" + ")) == mistakes
@@ -556,3 +561,35 @@ def test_two_neighbouring_lines_that_are_left_out_are_named_together():
         return loss.item()
 
     assert check("train_step", step).misconception == "forgets_training_mode + keeps_old_gradients"
+
+
+# --- the student's own parts train ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_solved", [True, False], ids=["solved", "untouched"])
+def test_the_students_own_loss_is_in_the_step_that_trains(is_solved, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    notebook = build.solution_notebook("08_training") if is_solved else released_notebook("08_training")
+    sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    wanted = ["own_loss = yours(" in source or source.startswith("def train_step(") for source in sources]
+    names: dict[str, Any] = {}
+    for number in sorted(needed(sources, wanted)):
+        exec(sources[number], names)
+    said = capsys.readouterr().out
+    for name in ("shift_right", "sequence_loss"):
+        assert said.count(f"Your {name} does not pass its check yet, so the course's own is used") == (not is_solved)
+    assert names["own_loss"] is (names["sequence_loss"] if is_solved else training.sequence_loss)
+    if is_solved:
+        calls = []
+        names["own_loss"] = lambda *given: calls.append(1) or training.sequence_loss(*given)
+        model = Transformer(9, 9, 8, 2, 16, 1)
+        ids = torch.randint(1, 9, (2, 5))
+        names["train_step"](model, torch.optim.SGD(model.parameters(), lr=0.1), ids, ids, 1, 0, 1.0)
+        assert calls == [1]
+
+
+def test_a_wrong_loss_costs_nothing_in_the_exercises_after_it():
+    wrong = {"sequence_loss": "def sequence_loss(logits, targets, pad_id):\n    return logits.sum()"}
+    result = judged("08_training", submission("08_training", solutions("08_training") | wrong))
+    lost = [name for name, found in by_name(result).items() if score(found) < full(found)]
+    assert lost == ["sequence_loss"]

@@ -317,18 +317,18 @@ def ten_layers(state):
     [
         ("Transformer", OnlyTheEncoderIsMasked, {"ForgetsTheMaskOfTheMemory"}),
         ("Transformer", PadIsZero, {"TakesZeroForPadding"}),
-        ("Transformer", BagOfWordsAndProbabilities, {"ForgetsPositionsInTheSource", "ReturnsProbabilities"}),
+        ("Transformer", BagOfWordsAndProbabilities, {"both#ForgetsPositionsInTheSource&ReturnsProbabilities"}),
         ("transformer_parameters", only_matrices, {"forgets_all_biases"}),
         (
             "transformer_parameters",
             no_output_projection_and_no_extra_norms,
             {"forgets_the_output_projection", "forgets_the_extra_norms"},
         ),
-        ("torch_state", values_before_keys_and_no_decoder, {"packs_values_before_keys", "forgets_the_decoder"}),
-        ("find_the_leak", transposed_and_coarse, {"transposes_the_matrix", "calls_small_changes_none"}),
+        ("torch_state", values_before_keys_and_no_decoder, {"both#packs_values_before_keys&forgets_the_decoder"}),
+        ("find_the_leak", transposed_and_coarse, {"both#transposes_the_matrix&calls_small_changes_none"}),
         ("find_the_leak", by_the_last_token, {"replaces_by_the_last_token"}),
         ("subsampled_lengths", halved, {"divides_by_the_stride"}),
-        ("subsampled_lengths", every_start_and_below_zero, {"forgets_the_stride", "counts_below_zero"}),
+        ("subsampled_lengths", every_start_and_below_zero, {"both#forgets_the_stride&counts_below_zero"}),
         ("Transformer", NoDropoutOnTheSource, {"ForgetsTheDropoutOfTheSource"}),
         ("Transformer", NoDropoutOnTheTarget, {"ForgetsTheDropoutOfTheTarget"}),
         ("Transformer", TriangleOfTheSource, {""}),  # there is nothing but an error

@@ -102,6 +102,26 @@ def test_hostile_messages_are_refused(text):
         decode(text, b"")
 
 
+def test_the_same_bytes_named_often_are_counted_often():
+    """A reply of a few bytes must not take up gigabytes here."""
+    tensor = {"tensor": ["uint8", [wire.MOST_BYTES // 4], 0]}
+    blob = bytes(wire.MOST_BYTES // 4)
+    assert len(decode(json.dumps([tensor] * 3).encode(), blob)) == 3
+    with pytest.raises(WireError, match="too many tensors"):
+        decode(json.dumps([tensor] * 40).encode(), blob)
+
+
+def test_a_stranger_sends_a_limited_number_of_values():
+    assert len(decode(json.dumps([0] * 1000).encode(), b"")) == 1000
+    with pytest.raises(WireError, match="too many values"):
+        decode(json.dumps([0] * wire.MOST_VALUES).encode(), b"")
+
+
+def test_names_are_short():
+    (name,) = decode(json.dumps({"dict": [["n" * 10_000, 1]]}).encode(), b"")
+    assert len(name) == wire.LONGEST_NAME
+
+
 def test_long_and_unwritable_texts_are_tamed():
     assert len(decode(json.dumps("x" * 10**6).encode(), b"")) == wire.LONGEST_TEXT
     decode(b'"\\ud800"', b"").encode("utf-8")

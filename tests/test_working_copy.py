@@ -505,6 +505,7 @@ def test_collect_keeps_a_submission_that_an_instructor_has_mended(tmp_path):
     assert kept.read_bytes() == first
 
 
+@pytest.mark.xdist_group("report")  # the same class as in the tests of reports
 def test_report_and_export_keep_what_an_instructor_has_made_of_them(tmp_path):
     course = make_class(tmp_path / "course")
     tables = tmp_path / "tables"

@@ -34,7 +34,10 @@ DEEPEST = 40
 LONGEST_TEXT = 20_000  # of a string that a runner sends; nobody reads more
 MOST_BYTES = 64 * 2**20  # of tensors in a message: no answer to an exercise is nearly as large
 MOST_TEXT = 4 * 2**20  # of JSON: a million small objects take up hundreds of megabytes
+MOST_VALUES = 200_000  # in a message: lists in lists take far more memory than text
+MOST_AXES = 64  # torch itself has no more
 LARGEST_LENGTH = 2**40  # of one axis of a tensor without entries; beyond it torch overflows
+LONGEST_NAME = 300  # of a parameter or a type
 
 ObjectMaker = Callable[[str, str, dict[str, Any]], Any]
 
@@ -96,46 +99,70 @@ def tensor_tree(tensor: Tensor, blob: bytearray) -> list[Any]:
 def decode(text: bytes, blob: bytes, objects: ObjectMaker | None = None, opaque: Callable[[str], Any] = str) -> Any:
     """The value in a message. Raises WireError whatever is wrong with it."""
     try:
-        return value_of(json.loads(text), blob, objects, opaque, 0)
+        return Decoder(blob, objects, opaque).value_of(json.loads(text), 0)
     except WireError:
         raise
     except Exception as error:  # whatever a hostile message provokes: recursion, overflow, missing entries
         raise WireError(f"This is not a message ({type(error).__name__}).") from None
 
 
-def value_of(tree: Any, blob: bytes, objects: ObjectMaker | None, opaque: Callable[[str], Any], depth: int) -> Any:
-    def inner(item: Any) -> Any:
-        return value_of(item, blob, objects, opaque, depth + 1)
+class Decoder:
+    """Reads one message, and counts what comes of it: a short message may ask for much."""
 
-    if depth > DEEPEST:
-        raise WireError("The value is nested too deeply.")
-    if isinstance(tree, str):
-        return tree if objects else tame(tree)
-    if not isinstance(tree, list | dict):
-        return tree
-    if isinstance(tree, list):
-        return [inner(item) for item in tree]
-    ((kind, content),) = tree.items()
-    match kind:
-        case "tuple":
-            return tuple(inner(item) for item in content)
-        case "set":
-            return {inner(item) for item in content}
-        case "dict":
-            return {tame(str(key)): inner(item) for key, item in content}
-        case "tensor":
-            name, shape, start = content
-            return tensor_of(name, shape, start, blob)
-        case "opaque":
-            return opaque(tame(str(content)))
-        case "slice":
-            return slice(*content)
-        case "ellipsis":
-            return Ellipsis
-        case "object" if objects:
-            module, name, fields = content
-            return objects(module, name, {key: inner(item) for key, item in fields.items()})
-    raise WireError(f"There is no {kind!r} in a message.")
+    def __init__(self, blob: bytes, objects: ObjectMaker | None, opaque: Callable[[str], Any]):
+        self.blob = blob
+        self.objects = objects  # None: the message is a stranger's
+        self.opaque = opaque
+        self.values = 0
+        self.bytes = 0
+
+    def value_of(self, tree: Any, depth: int) -> Any:
+        self.values += 1
+        if depth > DEEPEST:
+            raise WireError("The value is nested too deeply.")
+        if self.objects is None and self.values > MOST_VALUES:
+            raise WireError("The message has too many values.")
+        if isinstance(tree, str):
+            return tree if self.objects else tame(tree)
+        if isinstance(tree, list):
+            return [self.value_of(item, depth + 1) for item in tree]
+        if not isinstance(tree, dict):
+            return tree
+        ((kind, content),) = tree.items()
+        match kind:
+            case "tuple":
+                return tuple(self.value_of(item, depth + 1) for item in content)
+            case "set":
+                return {self.value_of(item, depth + 1) for item in content}
+            case "dict":
+                return {tame_name(str(key)): self.value_of(item, depth + 1) for key, item in content}
+            case "tensor":
+                return self.tensor_of(*content)
+            case "opaque":
+                return self.opaque(tame_name(str(content)))
+            case "slice":
+                return slice(*content)
+            case "ellipsis":
+                return Ellipsis
+            case "object" if self.objects:
+                module, name, fields = content
+                return self.objects(module, name, {key: self.value_of(v, depth + 1) for key, v in fields.items()})
+        raise WireError(f"There is no {kind!r} in a message.")
+
+    def tensor_of(self, name: str, shape: list[int], start: int) -> Tensor:
+        dtype = DTYPES[name]
+        if len(shape) > MOST_AXES or not all(type(n) is int and 0 <= n <= LARGEST_LENGTH for n in [*shape, start]):
+            raise WireError("A tensor of this shape cannot be.")
+        count = math.prod(shape)
+        end = start + count * dtype.itemsize
+        self.bytes += end - start
+        if end > len(self.blob):
+            raise WireError("A tensor has fewer bytes than its shape says.")
+        if self.objects is None and self.bytes > MOST_BYTES:  # the same bytes may be named many times
+            raise WireError("The message has too many tensors.")
+        if count == 0:
+            return torch.empty(shape, dtype=dtype)
+        return torch.frombuffer(bytearray(self.blob[start:end]), dtype=dtype).reshape(shape)
 
 
 def tame(text: str) -> str:
@@ -143,17 +170,9 @@ def tame(text: str) -> str:
     return text[:LONGEST_TEXT].encode("utf-8", "replace").decode()
 
 
-def tensor_of(name: str, shape: list[int], start: int, blob: bytes) -> Tensor:
-    dtype = DTYPES[name]
-    if not all(type(n) is int and 0 <= n <= LARGEST_LENGTH for n in [*shape, start]):
-        raise WireError("A tensor of this shape cannot be.")
-    count = math.prod(shape)
-    end = start + count * dtype.itemsize
-    if end > len(blob):
-        raise WireError("A tensor has fewer bytes than its shape says.")
-    if count == 0:
-        return torch.empty(shape, dtype=dtype)
-    return torch.frombuffer(bytearray(blob[start:end]), dtype=dtype).reshape(shape)
+def tame_name(text: str) -> str:
+    """The same for names of parameters and types."""
+    return tame(text[:LONGEST_NAME])
 
 
 # --- the channel --------------------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """Which mistake is it? A wrong answer is compared with misconceptions, with variants, and with pairs of misconceptions.
 
 The comparison is of behaviour: the same questions are put to both, and all answers have to agree, gradients and
-precision included. A name is given only if it explains a wrong value; two are given only if neither explains
-everything alone, no small change of the reference does, and no other pair does. An error alone explains nothing: many
-mistakes lead to the same one, so there the misconception is mentioned as a common cause and not as the student's own.
-Nor is a second mistake needed to explain how an error is worded.
+precision included. A name is given only if it explains a wrong value. Two are considered only if neither explains
+everything alone, no small change of the reference does, and no other pair does; they are given only if each alone
+explains a wrong value that the other alone does not. Otherwise the student is told what would lead to the same, which
+is true whatever was written. An error alone explains nothing: many mistakes lead to the same one, so there the
+misconception is mentioned as a common cause and not as the student's own. Nor is a second mistake needed to explain
+how an error is worded.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ import inspect
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from .index import Entry, shipped, without_variants
@@ -69,7 +73,9 @@ class Search:
         for mistake in itertools.chain(*pairs):
             if self.agrees(mistake, up_to_errors=True):
                 return Diagnosis(mistake.__name__, sentence_of(mistake))
-        return diagnosis_of_pair(*pairs[0]) if len(pairs) == 1 else None
+        if len(pairs) != 1:
+            return None
+        return named_pair(*pairs[0]) if self.each_explains_something(*pairs[0]) else described_pair(*pairs[0])
 
     # --- what was seen ---
 
@@ -144,6 +150,44 @@ class Search:
         first, second = (self.mistakes[part] for part in name.split(" + "))
         return first, second
 
+    def each_explains_something(self, first: Program, second: Program) -> bool:
+        """Whether each of two mistakes alone gives a wrong value that was seen, and that the other does not give."""
+        missing = [True, True]
+        for prop, number, is_thorough in self.questions():
+            question = (self.exercise.properties[prop], self.examination.cases[number])
+            seen, right = self.examination.trace(prop, number, is_thorough), self.right(prop, number, is_thorough)
+            alone = [known_answers(m, question, is_thorough=is_thorough).trace for m in (first, second)]
+            for got, want, *given in zip(seen, right, *alone):
+                if got.is_error or len({event.question for event in (got, want, *given)}) > 1:
+                    break
+                is_wrong = ~same_values(got.answer, want.answer)
+                same = [same_values(got.answer, event.answer) for event in given]
+                missing = [m and not (is_wrong & same[i] & ~same[1 - i]).any() for i, m in enumerate(missing)]
+            if not any(missing):
+                return True
+        return False
+
+
+def same_values(answer: Any, other: Any) -> np.ndarray:
+    """Number by number, where one answer says the same as another. What has another shape is another throughout."""
+    if isinstance(answer, dict) and isinstance(other, dict) and answer.keys() == other.keys():
+        return same_values(list(answer.values()), [other[key] for key in answer])
+    if isinstance(answer, tuple | list) and isinstance(other, tuple | list) and len(answer) == len(other) > 0:
+        return np.concatenate([same_values(*parts) for parts in zip(answer, other)])
+    both_tensors = isinstance(answer, Tensor) and isinstance(other, Tensor)
+    if both_tensors and answer.shape == other.shape and answer.dtype == other.dtype:
+        return torch.isclose(answer, other, rtol=1e-4, atol=1e-5, equal_nan=True).flatten().numpy()
+    return np.full(count_of(answer), same_answer(answer, other))
+
+
+def count_of(answer: Any) -> int:
+    """Of how many single values an answer consists."""
+    if isinstance(answer, Tensor):
+        return answer.numel()
+    if isinstance(answer, dict):
+        answer = list(answer.values())
+    return sum(map(count_of, answer)) if isinstance(answer, tuple | list) else 1
+
 
 def is_pair(name: str) -> bool:
     return " + " in name
@@ -162,8 +206,16 @@ def wrong_value(seen: Sequence[Event], right: Sequence[Event]) -> bool:
     return False
 
 
-def diagnosis_of_pair(first: Program, second: Program) -> Diagnosis:
+def named_pair(first: Program, second: Program) -> Diagnosis:
     return Diagnosis(f"{first.__name__} + {second.__name__}", f"{deed_of(first)} And: {deed_of(second)}")
+
+
+def described_pair(first: Program, second: Program) -> Diagnosis:
+    """What two mistakes would lead to. It accuses nobody of them."""
+    sentence = (
+        f"Your result is exactly what comes out if both of these are so: (1) {deed_of(first)} (2) {deed_of(second)}"
+    )
+    return Diagnosis(f"both#{first.__name__}&{second.__name__}", sentence)
 
 
 def sentence_of(mistake: Program) -> str:

@@ -125,3 +125,30 @@ class NextTokenTable:
 
     def __repr__(self) -> str:
         return f"a model with {self.start.shape[-1]} tokens"
+
+
+@dataclass(frozen=True, eq=False)
+class CausalTable:
+    """A language model that is nothing but numbers: ids (batch, time) ↦ logits (batch, time, vocab).
+
+    The logits at a position are start + table[0, token there] + table[1, token before] + …, as far as the table goes.
+    `answers_gradients`: it answers something else while torch records gradients, so that this can be seen.
+
+    start: (vocab,); table: (age, vocab, vocab).
+    """
+
+    start: Tensor
+    table: Tensor
+    answers_gradients: bool = False
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        require_batch(ids, len(self.start))
+        batch, time = ids.shape
+        logits = self.start.expand(batch, time, -1)  # (batch, time, vocab)
+        for age in range(min(len(self.table), time)):
+            nothing = self.start.new_zeros(batch, age, len(self.start))  # the first positions have nothing so old
+            logits = logits + torch.cat([nothing, self.table[age, ids[:, : time - age]]], dim=1)
+        return -logits if self.answers_gradients and torch.is_grad_enabled() else logits
+
+    def __repr__(self) -> str:
+        return f"a language model with {len(self.start)} tokens"

@@ -1,9 +1,10 @@
 """What an object has answered already, so that a diagnosis need not ask it again.
 
 The properties of an exercise ask for much the same: a module is built, filled, called, and only then comes something of
-their own. A grade is given on fresh answers. A diagnosis, which has to know the answers to everything, takes the known
-ones from here. What is new is asked of a module that was built and filled in the same way, again and again of the same
-one as long as it can be seen that a question leaves it as it was.
+their own. So one module is built and filled and asked again and again, and a question that it has answered is not put
+to it a second time, as long as it can be seen that questions leave it as it was. Otherwise, and where nothing can be
+seen, because the module is in another process, a grade is given on fresh answers; so it is for functions. A diagnosis,
+which has to know the answers to everything, takes all known ones from here.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from .bench import Answer, Bench, NotAttempted, NotPossible, StudentError
-from .twins import FRESH, REGISTRIES, Plain, may_keep_something
+from .twins import FRESH, REGISTRIES, can_be_copied, may_keep_something
 
 Step = tuple[str, tuple[Any, ...]]  # an operation of the bench, and its details
 # These should leave a module as it is.
 READING = ("shapes", "buffers", "state", "call", "gradient", "gradients", "parameter_gradients")
+EMPTY = {name: value for name, value in FRESH.items() if isinstance(value, dict) and name not in REGISTRIES}
 
 
 class Moment:
@@ -28,8 +30,7 @@ class Moment:
         self.step = step  # also keeps the details alive, whose ids are in the keys
         self.outcome = outcome
         self.later: dict[Hashable, Moment] = {}
-        self.model: Bench | None = None  # a module at this point, which is asked many things
-        self.marks: list[Hashable] | None = None  # of the model
+        self.model: Model | None = None  # of a building: the module that is asked many things
         self.is_steady: bool | None = None  # of the start: whether modules stay as they are when they are read
 
 
@@ -39,11 +40,12 @@ class Memory(Bench):
     def __init__(self, bench: Bench, start: Moment, recalls: bool):
         self.bench = bench
         self.start = start
-        self.recalls = recalls  # or asks everything anew
+        self.recalls = recalls  # or asks everything anew, except what a module that stays the same has answered
 
     def ask(self, operation: str, *details: Any) -> Answer:
         key = (operation, key_of(details))
-        known = self.start.later.get(key) if self.recalls else None
+        may_recall = self.recalls or (operation == "build" and self.start.is_steady)
+        known = self.start.later.get(key) if may_recall else None
         moment = self.start.later[key] = known or asked(self.bench, (operation, details))
         answer = outcome_of(moment)
         if operation != "build":
@@ -57,73 +59,132 @@ class InstanceMemory(Bench):
     def __init__(self, parent: Memory, built: Moment, bench: Bench | None):
         self.parent = parent
         self.path = [built]
-        self.base = built  # after the last question that was meant to change the module
-        self.bench = bench  # a module that was asked all that is on the path, if there is one
+        self.changes = [built]  # the questions on the path that were meant to change the module
+        self.bench = bench  # a module that was asked all that is on the path; None if that can be the model
 
     def ask(self, operation: str, *details: Any) -> Answer:
         step, key = (operation, details), (operation, key_of(details))
-        now = self.path[-1]
-        moment = now.later.get(key) if self.parent.recalls else None
-        if moment is None and self.parent.recalls and operation in READING and self.bench is None:
-            moment = self.read(step, key)
+        now = self.before(step)
+        may_recall = self.parent.recalls or self.bench is None
+        moment = now.later.get(key) if may_recall else None
         if moment is not None:
             self.bench = None  # it was not asked, and is behind
-        else:
-            self.bench = self.bench or self.taken() or self.rebuilt(self.path)
+        elif self.parent.start.is_steady is False:
+            self.bench = self.bench or self.rebuilt(self.path)
             moment = asked(self.bench, step)
-        now.later[key] = moment
-        if operation in READING:
-            self.base.later.setdefault(key, moment)
+        elif operation in READING:
+            moment = self.read(step)
         else:
-            self.base = moment
+            model = self.model(step)
+            moment = asked(model.bench, step)
+            model.now_at([*self.changes_until(now), moment])
+        now.later[key] = moment
+        if operation not in READING:
+            self.changes = [*self.changes_until(now), moment]
         self.path.append(moment)
         return outcome_of(moment)
 
-    def read(self, step: Step, key: Hashable) -> Moment | None:
-        """The answer of a module that may have been asked other things before; None if these may change it."""
-        start, base = self.parent.start, self.base
-        if start.is_steady is False:
-            return None
-        if base.model is None:
-            base.model = self.rebuilt(self.path[: self.path.index(base) + 1])
-            base.marks = marks_of(base.model)
-        if start.is_steady and key in base.later:
-            return base.later[key]
-        moment = asked(base.model, step) if base.marks is not None else None
-        start.is_steady = base.marks is not None and base.marks == marks_of(base.model)
-        return moment if start.is_steady else None
+    def before(self, step: Step) -> Moment:
+        """The moment behind which a question stands: where modules are steady, that of the last change that counts."""
+        if not self.parent.start.is_steady:
+            return self.path[-1]
+        model = self.path[0].model
+        is_refilled = model is not None and model.can_be_filled_by(step) and are(("load",), self.changes[1:])
+        return self.path[0] if is_refilled else self.changes[-1]
 
-    def taken(self) -> Bench | None:
-        """The model, which is then nobody else's."""
-        model = self.base.model if self.parent.start.is_steady else None
-        self.base.model = None
+    def changes_until(self, now: Moment) -> list[Moment]:
+        return self.changes[: self.changes.index(now) + 1] if now in self.changes else self.changes
+
+    def model(self, step: Step) -> Model:
+        """The model, changed as the path says, so far as it matters for a question."""
+        model = self.path[0].model
+        matters = model is None or not (model.can_be_filled_by(step) and are(("load",), self.changes[1:]))
+        if model is None or (matters and not model.was_brought_to(self.changes)):
+            is_here = self.bench is not None and self.path[-1] is self.changes[-1]
+            bench = self.bench if self.bench is not None and is_here else self.rebuilt(self.changes)
+            model = self.path[0].model = Model(bench, self.changes)
+        self.bench = None
         return model
+
+    def read(self, step: Step) -> Moment:
+        """The answer of the model, which has been asked other things, too. If it turns out to change, it is let go."""
+        model = self.model(step)
+        moment = asked(model.bench, step)
+        self.parent.start.is_steady = model.is_unchanged()
+        if not self.parent.start.is_steady:
+            self.bench, self.path[0].model = model.bench, None
+        return moment
 
     def rebuilt(self, path: Sequence[Moment]) -> Bench:
         """A module that has been asked all of this."""
         (_, arguments), *steps = (moment.step for moment in path if moment.step is not None)
         bench: Bench = self.parent.bench.ask("build", *arguments).value
         for step in steps:
-            if not (self.parent.start.is_steady and step[0] in READING):
-                asked(bench, step)
+            asked(bench, step)
         return bench
 
 
-def marks_of(bench: Bench) -> list[Hashable] | None:
-    """What changes with everything that a module keeps; None if that cannot be seen."""
-    module = getattr(bench, "obj", None)
-    if not isinstance(module, nn.Module) or any(may_keep_something(type(part)) for part in module.modules()):
-        return None
-    marks: list[Hashable] = []
-    for part in module.modules():
-        for name, value in vars(part).items():
-            if name in REGISTRIES:
-                marks += [key_of(item) for item in (value.values() if isinstance(value, dict) else value)]
-            elif isinstance(value, Plain):
-                marks.append(value)
-            elif name not in FRESH or value != FRESH[name]:
-                return None
-    return marks
+class Model:
+    """A module at a moment of its life, and all that it keeps there."""
+
+    def __init__(self, bench: Bench, changes: Sequence[Moment]):
+        self.bench = bench
+        module = getattr(bench, "obj", None)
+        self.module = module if isinstance(module, nn.Module) and is_visible(module) else None
+        self.names = bench.ask("shapes").value.keys()
+        self.now_at(changes)
+
+    def now_at(self, changes: Sequence[Moment]) -> None:
+        self.changes = changes
+        if self.module is not None:
+            self.parts = [(vars(part), as_copied(vars(part))) for part in self.module.modules()]
+            tensors = [*self.module.parameters(), *self.module.buffers()]
+            self.versions = [(tensor, tensor._version) for tensor in tensors]
+
+    def can_be_filled_by(self, step: Step | None) -> bool:
+        """Whether a question puts numbers into all parameters, and it does not matter what was in them before."""
+        return self.loads_all(step) and are(("load",), self.changes[1:])
+
+    def loads_all(self, step: Step | None) -> bool:
+        return step is not None and step[0] == "load" and step[1][0].keys() == self.names
+
+    def was_brought_to(self, changes: Sequence[Moment]) -> bool:
+        """Whether it has been changed like this, or can be and is now."""
+        if self.changes[-1] is changes[-1]:
+            return True
+        steps = [change.step for change in changes[1:] if change.step is not None]
+        loads = [step for step in steps if step[0] == "load"]
+        if not loads or not self.loads_all(loads[-1]) or not are(("load", "train"), [*changes[1:], *self.changes[1:]]):
+            return False
+        evaluation: Step = ("train", (False,))  # as every module is at first
+        for step in (evaluation, loads[-1], *(step for step in steps if step[0] == "train")):
+            asked(self.bench, step)
+        self.now_at(changes)
+        return True
+
+    def is_unchanged(self) -> bool:
+        """Whether it keeps what it kept before; False if not all of that can be seen."""
+        if self.module is None or any(tensor._version != version for tensor, version in self.versions):
+            return False
+        try:
+            return all(now == before for now, before in self.parts)
+        except RuntimeError:  # a tensor that took the place of another
+            return False
+
+
+def are(operations: Sequence[str], changes: Sequence[Moment]) -> bool:
+    return all(change.step is not None and change.step[0] in operations for change in changes)
+
+
+def is_visible(module: nn.Module) -> bool:
+    """Whether a module keeps what it keeps where it can be seen."""
+    kinds = {type(part) for part in module.modules()}
+    return can_be_copied(module) and not any(may_keep_something(kind) for kind in kinds)
+
+
+def as_copied(contents: dict[str, Any]) -> dict[str, Any]:
+    """The contents of a module that is visible: all that could be changed in them is registered, or empty."""
+    return {**contents, **EMPTY, **{name: contents[name].copy() for name in REGISTRIES}}
 
 
 def asked(bench: Bench, step: Step) -> Moment:

@@ -14,6 +14,7 @@ from itertools import takewhile
 from typing import Any, cast
 
 from .exercise import Case, Property
+from .memory import Memory, Moment
 from .subject import Event, Subject, same_trace
 from .twins import OwnBench
 
@@ -53,6 +54,7 @@ def without_text(trace: Sequence[Event]) -> list[Event]:
     return [replace(event, answer="an error") if event.is_error else event for event in trace]
 
 
+MEMORY: dict[Program, Moment] = {}
 KNOWN: dict[tuple[Program, str, int, bool], tuple[Case, Answers]] = {}
 
 
@@ -67,16 +69,24 @@ def known_answers(
     key = (program, prop.name, id(case), is_thorough)
     known_case, known = KNOWN.get(key, (None, None))
     if known is None or known_case is not case or not (known.is_complete or (expected and known.decide(expected))):
-        known = ask(program, question, expected, is_thorough)
+        known = ask(program, question, expected, is_thorough, MEMORY.setdefault(program, Moment()))
         KNOWN[key] = (case, known)
     return known
 
 
 def ask(
-    program: Program, question: Question, expected: Sequence[Event] | None = None, is_thorough: bool = False
+    program: Program,
+    question: Question,
+    expected: Sequence[Event] | None = None,
+    is_thorough: bool = False,
+    start: Moment | None = None,
 ) -> Answers:
-    """The answers of a program to one question, which ends when one of them is not the expected one."""
-    subject = Subject(OwnBench(program)).fresh(is_thorough)
+    """The answers of a program to one question, which ends when one of them is not the expected one.
+
+    start: what it was asked before, if that is to be remembered.
+    """
+    bench = OwnBench(program)
+    subject = Subject(bench if start is None else Memory(bench, start, recalls=True)).fresh(is_thorough)
     watch = Watch(subject.trace, expected)
     prop, case = question
     try:

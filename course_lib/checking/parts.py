@@ -10,6 +10,7 @@ Two kinds of module are known: a layer, and a stack of layers with perhaps a nor
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,7 +66,12 @@ def standard_name(name: str) -> str:
 
 def unused(shapes: Mapping[str, Shape], placed: Mapping[str, Tensor]) -> State:
     """Numbers for parameters that the reference does not have: they should play no part."""
-    return {name: normal(*shape, seed=7, scale=0.5) for name, shape in shapes.items() if name not in placed}
+    return {name: unused_numbers(shape) for name, shape in shapes.items() if name not in placed}
+
+
+@functools.cache
+def unused_numbers(shape: Shape) -> Tensor:
+    return normal(*shape, seed=7, scale=0.5)
 
 
 # --- by shape -------------------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ from torch import Tensor
 from .bench import Bench, NotAttempted, NotPossible, Place, StudentError
 from .expect import Failure, as_shape, is_close
 
+MOST_PARAMETERS, MOST_NUMBERS = 2_000, 4_000_000  # of a module; those that checks build have thousands of numbers
+
 
 @dataclass(frozen=True)
 class Event:
@@ -124,7 +126,11 @@ class Built(Subject):
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The trainable parameters: name -> shape."""
         found: dict[str, tuple[int, ...]] = self._ask("shapes")
-        self._note("number of parameters", sum(math.prod(shape) for shape in found.values()))
+        numbers = sum(math.prod(shape) for shape in found.values())
+        self._note("number of parameters", numbers)
+        if len(found) > MOST_PARAMETERS or numbers > MOST_NUMBERS:
+            size = f"{numbers:,} numbers in {len(found):,} parameters"
+            raise Failure(f"Your module has {size}: far more than these small inputs ask for. Are the sizes right?")
         return found
 
     def buffers(self) -> dict[str, tuple[int, ...]]:

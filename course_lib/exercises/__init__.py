@@ -19,6 +19,7 @@ TOPICS = (
     "training",
     "decoding",
     "classification",
+    "language_model",
 )
 
 

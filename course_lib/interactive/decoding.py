@@ -145,7 +145,7 @@ def draw_tree(ax: Any, beam: Beam) -> None:
             colour, line = styles[h.state]
             x0, y0 = places[tuple(h.tokens[:-1])]
             ax.plot((x0, x), (y0, -rank), color=colour, linestyle=line, zorder=1)
-            label = f"{brief(h.tokens)[-1]}\n{h.log_probability:.2f}"
+            label = f"{brief(h.tokens)[-1]}\n{h.log_probability:z.2f}"  # z: no minus before 0.00
             box = {"fc": "white", "ec": colour, "ls": line}
             ax.text(x, -rank, label, ha="center", va="center", fontsize=7, bbox=box)
         places = {tuple(h.tokens): (x, -rank) for rank, h in enumerate(step)}

@@ -293,7 +293,7 @@ def forgets_the_past(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
 
 @beam.misconception
 def swaps_parent_and_token(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """Parent and token have changed places. In the flattened (beam, vocab) candidates, place // vocab_size is the
+    """Parent and token are swapped. In the flattened (beam, vocab) candidates, place // vocab_size is the
     row, the prefix; place % vocab_size is the column, the token."""
     prefixes = torch.tensor([[bos_id]])
     totals = torch.zeros(1)
@@ -341,7 +341,7 @@ def divides_by_the_beam_size(next_logits, beam_size, bos_id, eos_id, max_len, al
 
 @beam.misconception
 def ignores_the_parents(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """The new tokens are put behind the wrong prefixes: token i of the top list goes to prefix i, whichever prefix it
+    """The new tokens are appended to the wrong prefixes: token i of the top list goes to prefix i, whichever prefix it
     came from."""
     prefixes = torch.tensor([[bos_id]])
     totals = torch.zeros(1)
@@ -465,7 +465,7 @@ def stops_at_the_first_ending(next_logits, beam_size, bos_id, eos_id, max_len, a
 
 @beam.misconception
 def sentences_never_end(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """A sentence goes on behind its EOS. Those that end have to be set aside, and only the others continued."""
+    """A sentence goes on after its EOS. Those that end have to be set aside, and only the others continued."""
     prefixes = torch.tensor([[bos_id]])
     totals = torch.zeros(1)
     finished = []
@@ -488,7 +488,7 @@ def sentences_never_end(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
 
 @beam.misconception
 def finished_ones_go_on_too(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """A sentence that has ended is noted down, and then continued behind its EOS all the same. Only the unfinished
+    """A sentence that has ended is noted down, and then continued after its EOS all the same. Only the unfinished
     prefixes go on."""
     prefixes = torch.tensor([[bos_id]])
     totals = torch.zeros(1)
@@ -868,7 +868,7 @@ def returns_the_total(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
 
 @beam.misconception
 def score_comes_first(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """The two results have changed places: the ids come first, then the score."""
+    """The two results are swapped: the ids come first, then the score."""
     prefixes = torch.tensor([[bos_id]])
     totals = torch.zeros(1)
     finished = []

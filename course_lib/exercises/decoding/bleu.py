@@ -43,13 +43,13 @@ measuring = Exercise(
     difficulty=2,
     hints=[
         "Two parts: the precisions p_1 … p_4, and the penalty for being too short. Begin with p_1 of one sentence: how "
-        "many of its words stand in the reference, each counted at most as often as there?",
+        "many of its words are in the reference, each counted at most as often as it occurs there?",
         "ngrams gives a Counter, and the & of two Counters keeps the smaller count of each entry. Sum matches and "
         "totals over all sentences before you divide.",
         "The fourth root of a product is exp of the mean of the logarithms. If a precision is 0, the logarithm does "
         "not exist, and BLEU is 0.",
-        "The penalty is min(1, exp(1 - r / h)), with r and h the numbers of tokens of all references and all "
-        "hypotheses.",
+        "The penalty is min(1, exp(1 - ratio)), where ratio is the number of tokens in all references divided by that "
+        "in all hypotheses.",
     ],
 )
 
@@ -91,7 +91,7 @@ def bleu_zero(subject, case):
 def counts_repetitions(hypotheses, references):
     """An n-gram that is repeated counts every time. It counts at most as often as the reference has it.
 
-    'the the the the' would be a fine translation."""
+    'the the the the' would be a perfect translation."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):
@@ -175,7 +175,7 @@ def rewards_length(hypotheses, references):
 
 @measuring.misconception
 def penalises_length(hypotheses, references):
-    """You divide the hypotheses' length by that of the references in the penalty. It is the other way round: r / h.
+    """In the penalty you divide the length of the hypotheses by that of the references. It is the other way round.
 
     Long translations are punished, and short ones are not."""
     require_pairs(hypotheses, references)
@@ -197,7 +197,7 @@ def penalises_length(hypotheses, references):
 
 @measuring.misconception
 def plain_ratio_as_penalty(hypotheses, references):
-    """Your penalty is h / r. It is e^(1 - r/h)."""
+    """Your penalty is the ratio of the two lengths itself. It is e^(1 - references / hypotheses)."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):
@@ -419,7 +419,7 @@ def smoothed(hypotheses, references):
 def leaves_out_a_precision_of_zero(hypotheses, references):
     """You leave a precision of 0 out of the mean. One 0 makes the whole product 0.
 
-    A translation without a single right run of words gets a good mark."""
+    A translation without a single right run of words gets a good score."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):

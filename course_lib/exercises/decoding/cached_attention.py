@@ -51,7 +51,7 @@ caching = Exercise(
     hints=[
         "Write it without a cache first: project, split the heads, causal attention, merge, w_o. That is worth points "
         "already, if you return (output, (k, v)).",
-        "Then the cache: the new keys are put behind the old ones, torch.cat([old_k, k], dim=2), the values likewise. "
+        "Then the cache: the new keys go after the old ones, torch.cat([old_k, k], dim=2), the values likewise. "
         "The queries are only those of the new piece.",
         "Now the scores are (new, seen), not square. The last new position sees everything, the one before it "
         "everything but the last key, and so on: on which diagonal does the triangle end?",
@@ -583,7 +583,7 @@ class remembers_keys_but_not_values(nn.Module):
 
 @caching.misconception
 class values_and_keys_change_places(nn.Module):
-    """Keys and values change places in your cache: what goes in first has to come out first."""
+    """Keys and values are swapped in your cache: what goes in first has to come out first."""
 
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -1154,7 +1154,7 @@ class one_layer_for_all_three(decoding.CachedAttention):
 
 @caching.misconception
 class merges_heads_without_exchanging_axes(decoding.CachedAttention):
-    """You bring the heads together with view or reshape alone. They stand before the time axis: exchange the two axes
+    """You bring the heads together with view or reshape alone. They stand before the time axis: swap the two axes
     first, as merge_heads does.
 
     Tokens and heads are mixed."""

@@ -43,7 +43,7 @@ greedy = Exercise(
     hidden_points=2,
     hints=[
         "Begin with a column of BOS, (rows, 1). Then repeat: ask the model about everything so far, take the best "
-        "token of each row, put it behind the others.",
+        "token of each row, append it.",
         "Sentences end at different times. Keep a boolean tensor `ended` of shape (rows,), all False at first. A row "
         "that has ended gets pad_id instead of what the model says.",
         "torch.where(ended, pad_id, best) chooses row by row. After that, a row in which best is eos_id has ended too: "
@@ -106,7 +106,7 @@ def greedy_tokens(subject, case):
         )
 
 
-@greedy.property("behind EOS there is nothing but padding", points=1)
+@greedy.property("after EOS there is nothing but padding", points=1)
 def greedy_padding(subject, case):
     got, want = greedy_answer(subject, case), greedy_want(case)
     width = min(got.shape[1], want.shape[1])
@@ -146,7 +146,7 @@ def fond_of_padding(case):
 def never_stops_at_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len):
     """You never write padding into a sentence that has ended. Remember which rows have ended.
 
-    Behind EOS stands whatever the model says next."""
+    After EOS comes whatever the model says next."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len):
@@ -163,7 +163,7 @@ def never_stops_at_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 def never_looks_for_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len):
     """EOS means nothing to your loop (do you wait for another id?).
 
-    It always runs max_len times and writes on behind EOS in every sentence."""
+    It always runs max_len times and keeps writing after EOS in every sentence."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len):
@@ -195,7 +195,7 @@ def stops_with_the_first(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 def forgets_who_has_ended(next_logits, rows, bos_id, eos_id, pad_id, max_len):
     """You only know which sentences end at this very step. What has ended stays ended.
 
-    A sentence that ended two steps ago wakes up again."""
+    A sentence that ended two steps ago starts again."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len):
@@ -228,7 +228,7 @@ def waits_for_all_at_once(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 
 @greedy.misconception
 def repeats_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len):
-    """You fill up with EOS behind the end. EOS stands once; the places behind it hold pad_id."""
+    """You fill up with EOS after the end. EOS occurs once; the places after it hold pad_id."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len):
@@ -244,7 +244,7 @@ def repeats_eos(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 
 @greedy.misconception
 def padding_is_always_zero(next_logits, rows, bos_id, eos_id, pad_id, max_len):
-    """You fill up with 0 behind EOS. Which id stands for padding is given: pad_id."""
+    """You fill up with 0 after EOS. Which id stands for padding is given: pad_id."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len):
@@ -361,7 +361,7 @@ def feeds_the_last_token_only(next_logits, rows, bos_id, eos_id, pad_id, max_len
 
 @greedy.misconception
 def drops_bos_after_the_first_step(next_logits, rows, bos_id, eos_id, pad_id, max_len):
-    """BOS is only there at the first step. The model was trained with BOS in front of every prefix, also later."""
+    """BOS is only there at the first step. The model was trained with BOS in front of every prefix, longer ones too."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len):
@@ -475,7 +475,7 @@ def draws_lots(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 def runs_on_to_max_len(next_logits, rows, bos_id, eos_id, pad_id, max_len):
     """You always run max_len times. Stop when every sentence has had its EOS.
 
-    Columns of nothing but padding stand at the end of your result, and the model was asked for nothing."""
+    Columns of nothing but padding stand at the end of your result, and the model was run for nothing."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len):
@@ -505,8 +505,8 @@ def stops_at_padding(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 
 @greedy.misconception
 def asks_about_what_has_ended_only(next_logits, rows, bos_id, eos_id, pad_id, max_len):
-    """You write padding into the sentences that go on, and tokens into those that have ended: the two choices have
-    changed places."""
+    """You write padding into the sentences that go on, and tokens into those that have ended: the two choices are
+    swapped."""
     ids = torch.full((rows, 1), bos_id)
     ended = torch.zeros(rows, dtype=torch.bool)
     for _ in range(max_len):

@@ -141,7 +141,7 @@ def all_alike(n, a, b):
 
 @forgetting.misconception
 def adds_them_up(n, a, b):
-    """You return running sums. Each input's own influence is wanted, not that of all before it together."""
+    """You return running sums. Return each input's own influence, not that of all before it together."""
     age = n - torch.arange(1, n + 1)
     kept = torch.tensor(a, dtype=torch.float64) ** age
     return (kept * b).cumsum(0)
@@ -173,7 +173,7 @@ def power_of_the_product(n, a, b):
 
 @forgetting.misconception
 def exchanges_a_and_b(n, a, b):
-    """a and b have changed places: an input comes in times b, and every step multiplies by a."""
+    """a and b are swapped: an input comes in times b, and every step multiplies by a."""
     age = n - torch.arange(1, n + 1)
     kept = torch.tensor(b, dtype=torch.float64) ** age
     return kept * a

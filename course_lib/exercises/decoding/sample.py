@@ -230,7 +230,7 @@ def one_token_too_early(logits, temperature, u):
 
 @sampling.misconception
 def one_token_too_late(logits, temperature, u):
-    """You take the token behind the one on whose piece u lies. If no piece lies before u, the draw is token 0."""
+    """You take the token after the one on whose piece u lies. If no piece lies before u, the draw is token 0."""
     if temperature == 0:
         return logits.argmax(dim=-1)
     probabilities = (logits / temperature).softmax(dim=-1)
@@ -305,7 +305,7 @@ def one_lot_for_all(logits, temperature, u):
 
 @sampling.misconception
 def lots_along_the_vocabulary(logits, temperature, u):
-    """Your u runs along the vocabulary instead of down the rows: it needs a new axis behind it, (batch, 1)."""
+    """Your u runs along the vocabulary instead of down the rows: it needs a new last axis, (batch, 1)."""
     if temperature == 0:
         return logits.argmax(dim=-1)
     probabilities = (logits / temperature).softmax(dim=-1)
@@ -331,7 +331,7 @@ def draws_the_impossible(logits, temperature, u):
 
 @sampling.misconception
 def keeps_an_axis(logits, temperature, u):
-    """Your result has an axis of length 1 left over. One number for each row is wanted: (batch,)."""
+    """Your result has an axis of length 1 left over. Return one number for each row: (batch,)."""
     if temperature == 0:
         return logits.argmax(dim=-1, keepdim=True)
     probabilities = (logits / temperature).softmax(dim=-1)
@@ -343,7 +343,7 @@ def keeps_an_axis(logits, temperature, u):
 
 @sampling.misconception
 def returns_the_probability(logits, temperature, u):
-    """You return the probability of the token that was drawn. Its id is wanted."""
+    """You return the probability of the token that was drawn. Return its id."""
     if temperature == 0:
         return logits.softmax(dim=-1).amax(dim=-1)
     probabilities = (logits / temperature).softmax(dim=-1)
@@ -355,7 +355,7 @@ def returns_the_probability(logits, temperature, u):
 
 @sampling.misconception
 def counts_what_lies_behind(logits, temperature, u):
-    """Your comparison is reversed: you count the pieces that end behind u. Those that end at or before u are to be
+    """Your comparison is reversed: you count the pieces that end after u. Those that end at or before u are to be
     counted."""
     if temperature == 0:
         return logits.argmax(dim=-1)
@@ -368,7 +368,7 @@ def counts_what_lies_behind(logits, temperature, u):
 
 @sampling.misconception
 def first_piece_that_has_ended(logits, temperature, u):
-    """Unless the temperature is 0, you draw token 0, whatever u is. The first piece that ends behind u is drawn.
+    """Unless the temperature is 0, you draw token 0, whatever u is. The first piece that ends after u is drawn.
 
     A reversed comparison does that: among the pieces that end before u, the first is always the first of all."""
     if temperature == 0:

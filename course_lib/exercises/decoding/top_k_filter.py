@@ -92,7 +92,7 @@ def fills_with_zero(logits, k):
 
 @top_k.misconception
 def fills_with_plus_infinity(logits, k):
-    """The removed tokens get the logit +inf. It is -inf that removes."""
+    """The removed tokens get the logit +inf. It is -inf that removes a token."""
     largest = logits.topk(min(k, logits.shape[-1]), dim=-1).values
     smallest_kept = largest[..., -1:]
     return logits.masked_fill(logits < smallest_kept, math.inf)
@@ -170,7 +170,7 @@ def along_the_first_axis(logits, k):
 def returns_the_k_values(logits, k):
     """You return the k values alone. The result has the whole vocabulary, -inf where a token is removed.
 
-    Nobody knows any longer which tokens the values belong to."""
+    Which tokens the values belong to is lost."""
     largest = logits.topk(min(k, logits.shape[-1]), dim=-1).values
     return largest
 
@@ -188,7 +188,7 @@ def returns_in_falling_order(logits, k):
 
 @top_k.misconception
 def returns_probabilities(logits, k):
-    """These are probabilities. Logits are wanted: the softmax comes later, when a token is drawn."""
+    """These are probabilities. Return logits: the softmax comes later, when a token is drawn."""
     largest = logits.topk(min(k, logits.shape[-1]), dim=-1).values
     smallest_kept = largest[..., -1:]
     return logits.masked_fill(logits < smallest_kept, -math.inf).softmax(dim=-1)
@@ -204,7 +204,7 @@ def returns_log_probabilities(logits, k):
 
 @top_k.misconception
 def fails_for_a_large_k(logits, k):
-    """There cannot be more tokens than the vocabulary has: a k larger than it is an error in topk. Then everything
+    """topk raises an error if k is larger than the vocabulary. In that case everything
     stays."""
     largest = logits.topk(k, dim=-1).values
     smallest_kept = largest[..., -1:]

@@ -51,7 +51,7 @@ def top_p_shape(subject, case):
     filtered(subject, *case.values())
 
 
-@top_p.property("the tokens that are left have the probability p or more together, and none is too many", points=2)
+@top_p.property("the tokens that are left have probability p or more together, and none of them could go", points=2)
 def top_p_mass(subject, case):
     logits, p = case.values()
     _, left = filtered(subject, *case.values())
@@ -255,7 +255,7 @@ def removed_ones_get_zero(logits, p):
 
 @top_p.misconception
 def gives_back_probabilities(logits, p):
-    """These are probabilities. Logits are wanted: unchanged for the tokens that stay, -inf for the others."""
+    """These are probabilities. Return logits: unchanged for the tokens that stay, -inf for the others."""
     falling, order = logits.sort(dim=-1, descending=True)
     probabilities = falling.softmax(dim=-1)
     before = probabilities.cumsum(dim=-1) - probabilities
@@ -322,7 +322,7 @@ def sums_exponentials(logits, p):
 
 @top_p.misconception
 def is_nothing_but_a_softmax(logits, p):
-    """You return the softmax of the logits. Logits are wanted, with the unlikely tokens removed."""
+    """You return the softmax of the logits. Return logits, with the unlikely tokens removed."""
     falling, order = logits.sort(dim=-1, descending=True)
     probabilities = falling.softmax(dim=-1)
     return torch.empty_like(logits).scatter(dim=-1, index=order, src=probabilities)

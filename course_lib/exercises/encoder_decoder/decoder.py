@@ -43,13 +43,13 @@ decoder = Exercise(
             "x": normal(2, 3, 6, seed=31),
             "memory": normal(2, 4, 6, seed=32),
             "mask": partial_mask(2, 3, 3, seed=37),  # not causal: it is the mask that counts
-            "memory_mask": None,
+            "memory_mask": real(4, 3, width=4),
         },
         {
             "d_model": 8,
             "num_heads": 4,
             "d_ff": 10,
-            "num_layers": 3,
+            "num_layers": 1,
             "dropout": 0.2,
             "norm_first": False,
             "x": normal(3, 4, 8, seed=33),
@@ -132,7 +132,7 @@ class SharesOneLayer(nn.Module):
 
 @decoder.misconception
 class HidesTheLayersInAList(nn.Module):
-    """Your layers are in a plain Python list, and torch does not look inside those. Use an nn.ModuleList.
+    """Your layers are in a plain Python list, and torch does not look inside one. Use an nn.ModuleList.
 
     So their parameters are never trained, saved or moved.
     """
@@ -152,7 +152,7 @@ class HidesTheLayersInAList(nn.Module):
 
 @decoder.misconception
 class BuildsOneLayerTooFew(nn.Module):
-    """There is one layer too few: num_layers of them are asked for.
+    """There is one layer too few: there should be num_layers.
 
     range(1, n) and range(n - 1) count n - 1.
     """
@@ -174,7 +174,7 @@ class BuildsOneLayerTooFew(nn.Module):
 
 @decoder.misconception
 class BuildsOneLayerTooMany(nn.Module):
-    """There is one layer too many: num_layers of them are asked for."""
+    """There is one layer too many: there should be num_layers."""
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
         super().__init__()

@@ -780,7 +780,7 @@ class TransposesTheTargetMask(DecoderLayer):
 
 @decoder_layer.misconception
 class TakesTheWeights(DecoderLayer):
-    """You take the second thing that an attention returns, its weights. The layer needs the first, the output."""
+    """You take the second value that an attention returns, its weights. The layer needs the first, the output."""
 
     def attend_to_targets(self, h, mask):
         _, output = self.self_attention(h, h, h, mask)

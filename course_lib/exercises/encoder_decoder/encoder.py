@@ -118,7 +118,7 @@ class SharesOneLayer(nn.Module):
 
 @encoder.misconception
 class HidesTheLayersInAList(nn.Module):
-    """Your layers are in a plain Python list, and torch does not look inside those. Use an nn.ModuleList.
+    """Your layers are in a plain Python list, and torch does not look inside one. Use an nn.ModuleList.
 
     So their parameters are never trained, saved or moved.
     """
@@ -137,7 +137,7 @@ class HidesTheLayersInAList(nn.Module):
 
 @encoder.misconception
 class BuildsOneLayerTooFew(nn.Module):
-    """There is one layer too few: num_layers of them are asked for.
+    """There is one layer too few: there should be num_layers.
 
     range(1, n) and range(n - 1) count n - 1.
     """
@@ -158,7 +158,7 @@ class BuildsOneLayerTooFew(nn.Module):
 
 @encoder.misconception
 class BuildsOneLayerTooMany(nn.Module):
-    """There is one layer too many: num_layers of them are asked for."""
+    """There is one layer too many: there should be num_layers."""
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
         super().__init__()

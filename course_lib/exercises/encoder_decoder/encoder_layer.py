@@ -553,7 +553,7 @@ class NormalisesTheResultToo(EncoderLayer):
 
 @encoder_layer.misconception
 class TakesTheWeights(EncoderLayer):
-    """You take the second thing that the attention returns, its weights. The layer needs the first, the output."""
+    """You take the second value that the attention returns, its weights. The layer needs the first, the output."""
 
     def attend(self, h, mask):
         _, output = self.attention(h, h, h, mask)

@@ -98,6 +98,10 @@ def right_module(kind, case, variant, dropout=0.0):
     return module
 
 
+def right_without_masks(kind, case):
+    return kept(case, "no masks", lambda: right_module(kind, case, "full")(*without_masks(inputs_of(case))))
+
+
 def right_answer(kind, case, variant="full"):
     return kept(case, variant, lambda: right_module(kind, case, variant)(*inputs_of(case)))
 
@@ -189,6 +193,8 @@ def expect_right(subject, kind, case):
     got, want = answer_of(built, case), right_answer(kind, case)
     if not is_close(where_real(case, got, want), want) and not right_in_another_way(built, kind, case, want):
         expect_close(where_real(case, got, want), want)
+    free = expect_floats(built(*without_masks(inputs_of(case))), tuple(case["x"].shape), "the result without masks")
+    expect_close(free, right_without_masks(kind, case), "the result without masks")
     for wrt, name in enumerate(name for name in ("x", "memory") if name in case):
         slope = built.gradient(*inputs_of(case), wrt=wrt, at=ONE_NUMBER)
         expect(
@@ -309,7 +315,7 @@ def expect_parameters(built, layer_kind, case):
         f"Yours has {got} trainable numbers: the layers' own are not among them. Are they kept where torch finds them?",
     )
     expect(
-        got not in (one, one + norm),
+        count == 1 or got not in (one, one + norm),
         f"There are {got} trainable numbers, those of one layer. There should be {count} layers, each with its "
         "own weights.",
     )
@@ -493,7 +499,7 @@ class NormalisesTheUpdateAlone:
 
 @residual_mistake
 class NormalisesTheUpdateInPreNorm:
-    """In pre-norm mode your norm stands behind the sub-layer, on the update. It stands before it: the sub-layer
+    """In pre-norm mode your norm comes after the sub-layer, on the update. It comes before it: the sub-layer
     reads norm(x).
     """
 

@@ -36,12 +36,12 @@ multi_head_einsum = Exercise(
     minutes=12,
     difficulty=2,
     hints=[
-        "Give each axis a letter: b batch, t query, s key, m feature of the model, h head, d feature of a head.",
-        "Cut the columns of w_q into heads: w_q.reshape(d_model, num_heads, d_k) has axes m h d. Then q is "
-        'einsum("btm,mhd->bhtd", x, w_q).',
-        'The scores keep b and h, sum over d and run over t and s: "bhtd,bhsd->bhts". The rows of w_o belong to the '
-        "heads: w_o.reshape(num_heads, d_k, d_model) has axes h d m.",
-        'The last line can merge the heads and apply w_o at once: einsum("bhtd,hdm->btm", heads, w_o). Any way to the '
+        "Give each axis a letter: b batch, n query, m key, e feature of the model, h head, d feature of a head.",
+        "Cut the columns of w_q into heads: w_q.reshape(d_model, num_heads, d_k) has axes e h d. Then q is "
+        'einsum("bne,ehd->bhnd", x, w_q).',
+        'The scores keep b and h, sum over d and run over n and m: "bhnd,bhmd->bhnm". The rows of w_o belong to the '
+        "heads: w_o.reshape(num_heads, d_k, d_model) has axes h d e.",
+        'The last line can merge the heads and apply w_o at once: einsum("bhnd,hde->bne", heads, w_o). Any way to the '
         "same numbers is accepted: split_heads(x @ w_q, num_heads) is one.",
     ],
 )

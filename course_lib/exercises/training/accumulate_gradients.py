@@ -52,7 +52,7 @@ accumulate_gradients = Exercise(
         "is its part of the large mean.",
         "backward() adds to .grad by itself. So clear the gradients once, before the loop, and call backward in the "
         "loop: it also frees the memory of that batch.",
-        "total = sum of (targets != pad_id).sum(); in the loop: loss = reference.sequence_loss(…) * n / total; "
+        "total = sum of (targets != pad_id).sum(); in the loop: loss = own_loss(…) * n / total; "
         "loss.backward(); mean_loss += loss.item()",
     ],
 )
@@ -247,7 +247,7 @@ def weighs_by_positions(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def adds_up_sums(model, batches, bos_id, pad_id):
-    """You take the sum over the targets and never divide. The mean is asked for.
+    """You take the sum over the targets and never divide. It should be the mean.
 
     The gradient grows with the number of targets."""
     model.zero_grad()
@@ -381,7 +381,7 @@ def backward_on_the_running_sum(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def backward_of_the_last_batch(model, batches, bos_id, pad_id):
-    """backward stands behind the loop. Call it for every batch.
+    """backward is called after the loop. Call it for every batch.
 
     Only the last batch has a gradient."""
     model.zero_grad()
@@ -452,7 +452,7 @@ def accumulates_without_the_shift(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def returns_the_last_loss(model, batches, bos_id, pad_id):
-    """You return the loss of the last batch alone. The mean over all real targets is asked for: add up the weighted
+    """You return the loss of the last batch alone. Return the mean over all real targets: add up the weighted
     losses.
 
     The gradient is right."""
@@ -553,7 +553,7 @@ def accumulates_padding(model, batches, bos_id, pad_id):
 
 @accumulate_gradients.misconception
 def keeps_every_graph(model, batches, bos_id, pad_id):
-    """You add up the losses as tensors, and return the sum with all their graphs. A number is asked for.
+    """You add up the losses as tensors, and return the sum with all their graphs. Return a number.
 
     The graphs of all batches are kept as long as the result."""
     model.zero_grad()

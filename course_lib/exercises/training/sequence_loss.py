@@ -106,7 +106,7 @@ def mean_over_padding_too(logits, targets, pad_id):
 
 @sequence_loss.misconception
 def sums_over_targets(logits, targets, pad_id):
-    """You take the sum over the real targets. The mean is asked for.
+    """You take the sum over the real targets. It should be the mean.
 
     A sum grows with the batch."""
     log_probabilities = logits.log_softmax(dim=-1)
@@ -186,7 +186,7 @@ def has_no_minus(logits, targets, pad_id):
 def takes_logits_for_log_probabilities(logits, targets, pad_id):
     """There is no softmax: you take the logits for log-probabilities.
 
-    They are not normalised, so the model could lower this loss for ever by making all logits larger."""
+    They are not normalised, so the model could lower this loss forever by making all logits larger."""
     log_probabilities = logits
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1))
     losses = -chosen.squeeze(-1)
@@ -219,7 +219,7 @@ def takes_softmax_twice(logits, targets, pad_id):
 
 @sequence_loss.misconception
 def softmax_over_time(logits, targets, pad_id):
-    """Your softmax runs over the positions of the sentence. Each position is a choice between words of its own: the
+    """Your softmax runs over the positions of the sentence. Each position has its own choice between words: the
     words are the last axis."""
     log_probabilities = logits.log_softmax(dim=1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1))
@@ -242,7 +242,7 @@ def softmax_over_the_batch(logits, targets, pad_id):
 
 @sequence_loss.misconception
 def counts_in_bits(logits, targets, pad_id):
-    """This is the loss in bits: the logarithm to the base 2. Nats are asked for, the natural logarithm."""
+    """This is the loss in bits: the logarithm to the base 2. Use nats, the natural logarithm."""
     log_probabilities = logits.log_softmax(dim=-1) / math.log(2)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1))
     losses = -chosen.squeeze(-1)
@@ -252,7 +252,7 @@ def counts_in_bits(logits, targets, pad_id):
 
 @sequence_loss.misconception
 def takes_decimal_logarithms(logits, targets, pad_id):
-    """This is the logarithm to the base 10. The natural one is asked for."""
+    """This is the logarithm to the base 10. Use the natural one."""
     log_probabilities = logits.log_softmax(dim=-1) / math.log(10)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1))
     losses = -chosen.squeeze(-1)
@@ -262,7 +262,7 @@ def takes_decimal_logarithms(logits, targets, pad_id):
 
 @sequence_loss.misconception
 def returns_the_perplexity(logits, targets, pad_id):
-    """This is the perplexity, e to the power of the loss. The loss itself is asked for."""
+    """This is the perplexity, e to the power of the loss. Return the loss itself."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1))
     losses = -chosen.squeeze(-1)
@@ -314,7 +314,7 @@ def leaves_the_last_position_out(logits, targets, pad_id):
 
 @sequence_loss.misconception
 def returns_one_loss_a_target(logits, targets, pad_id):
-    """You return one loss for each target. One number is asked for, their mean.
+    """You return one loss for each target. Return one number, their mean.
 
     backward() needs a single number."""
     log_probabilities = logits.log_softmax(dim=-1)
@@ -370,7 +370,7 @@ def blames_every_word(logits, targets, pad_id):
 
 @sequence_loss.misconception
 def mixes_up_positions(logits, targets, pad_id):
-    """Logits and targets are flattened in different orders. Flatten both as they are; a view cannot exchange two axes.
+    """Logits and targets are flattened in different orders. Flatten both as they are; a view cannot swap two axes.
 
     Most targets meet the logits of another position."""
     log_probabilities = logits.transpose(0, 1).reshape(logits.shape).log_softmax(dim=-1)
@@ -382,8 +382,8 @@ def mixes_up_positions(logits, targets, pad_id):
 
 @sequence_loss.misconception
 def turns_classes_into_axis_1_by_view(logits, targets, pad_id):
-    """You bring the words to axis 1 with view or reshape, which cannot exchange two axes. Exchange them, or flatten
-    logits and targets alike.
+    """You bring the words to axis 1 with view or reshape, which cannot swap two axes. Swap them with transpose, or
+    flatten logits and targets alike.
 
     view keeps the order of the numbers, so words and positions are mixed."""
     batch, time, vocab = logits.shape
@@ -399,7 +399,7 @@ def leaves_classes_on_the_last_axis(logits, targets, pad_id):
 
 @sequence_loss.misconception
 def misspells_ignore_index(logits, targets, pad_id):
-    """There is no argument of this name: torch calls it ignore_index."""
+    """There is no argument with this name: torch calls it ignore_index."""
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_idx=pad_id)
 
 
@@ -548,7 +548,7 @@ def logarithm_of_the_mean(logits, targets, pad_id):
 
 @sequence_loss.misconception
 def looks_at_the_best_guess(logits, targets, pad_id):
-    """You take the log-probability of the word that the model finds best. That of the target is asked for."""
+    """You take the log-probability of the word that the model finds best. Take that of the target."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.amax(dim=-1, keepdim=True)
     losses = -chosen.squeeze(-1)

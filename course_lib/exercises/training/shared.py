@@ -78,7 +78,7 @@ def expect_no_graph(got, seen: dict) -> None:
     expect(
         not (isinstance(got, Tensor) and seen["graph is kept"]),
         "The loss that you return is a tensor with the whole graph of the forward pass behind it: whoever collects the "
-        "losses keeps the memory of every step. A number is asked for.",
+        "losses keeps the memory of every step. Return a number.",
     )
 
 

@@ -124,7 +124,7 @@ def smooths_without_padding(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def exchanges_the_shares(logits, targets, pad_id, epsilon):
-    """The two shares have changed places: the target gets ε and all words together 1 - ε. The target keeps the larger
+    """The two shares are swapped: the target gets ε and all words together 1 - ε. The target keeps the larger
     part, 1 - ε."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
@@ -255,8 +255,8 @@ def smooths_with_entropy(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def subtracts_the_entropy(logits, targets, pad_id, epsilon):
-    """You take the KL divergence, the cross-entropy less the entropy of the soft targets. The cross-entropy is asked
-    for.
+    """You take the KL divergence, the cross-entropy minus the entropy of the soft targets. It should be the
+    cross-entropy.
 
     The gradient is the same, the number is not."""
     vocab = logits.shape[-1]
@@ -350,7 +350,7 @@ def divides_by_all_positions(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def adds_up_all_targets(logits, targets, pad_id, epsilon):
-    """You take the sum over the real targets. The mean is asked for.
+    """You take the sum over the real targets. It should be the mean.
 
     A sum grows with the batch."""
     log_probabilities = logits.log_softmax(dim=-1)
@@ -374,7 +374,7 @@ def smooths_zero_as_padding(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def one_smoothed_loss_a_target(logits, targets, pad_id, epsilon):
-    """You return one loss for each target. One number is asked for, their mean."""
+    """You return one loss for each target. Return one number, their mean."""
     log_probabilities = logits.log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
     average = log_probabilities.mean(dim=-1)
@@ -401,7 +401,7 @@ def logarithm_after_the_softmax(logits, targets, pad_id, epsilon):
     """You take the softmax first and its logarithm afterwards. log_softmax does both in one and loses nothing.
 
     A probability that is too small to be stored becomes 0, and its logarithm infinite; smoothing looks at all words,
-    the most unlikely too."""
+    even the least likely."""
     log_probabilities = logits.softmax(dim=-1).log()
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
     average = log_probabilities.mean(dim=-1)
@@ -537,7 +537,7 @@ def returns_a_float(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def smooths_in_bits(logits, targets, pad_id, epsilon):
-    """You take logarithms to the base 2. Nats are asked for, the natural logarithm."""
+    """You take logarithms to the base 2. Use nats, the natural logarithm."""
     log_probabilities = logits.log_softmax(dim=-1) / math.log(2)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
     average = log_probabilities.mean(dim=-1)

@@ -46,8 +46,8 @@ train_step = Exercise(
     hints=[
         "Seven small things in a row: training mode, forget the old gradients, logits, loss, backward, clip, step. For "
         "the second and the last there is the optimizer, for the clipping torch.nn.utils.clip_grad_norm_.",
-        "The decoder is given the true targets, one place to the right: reference.shift_right(targets, bos_id). The "
-        "loss compares the logits with targets as they are: reference.sequence_loss(logits, targets, pad_id).",
+        "The decoder is given the true targets, one place to the right: own_shift(targets, bos_id). The loss "
+        "compares the logits with targets as they are: own_loss(logits, targets, pad_id).",
         "Clipping works on gradients. So they have to be there (after backward) and not used yet (before step).",
         "model.train(); optimizer.zero_grad(); logits = model(source, …); loss = …; loss.backward(); "
         "nn.utils.clip_grad_norm_(model.parameters(), max_norm); optimizer.step(); return loss.item()",
@@ -198,7 +198,7 @@ def generates_word_by_word(model, optimizer, source, targets, bos_id, pad_id, ma
 
 @train_step.misconception
 def exchanges_source_and_targets(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """The two arguments of the model have changed places: the source comes first, then what the decoder is given."""
+    """The two arguments of the model are swapped: the source comes first, then what the decoder is given."""
     model.train()
     optimizer.zero_grad()
     logits = model(training.shift_right(targets, bos_id), source)
@@ -253,7 +253,7 @@ def forgets_training_mode(model, optimizer, source, targets, bos_id, pad_id, max
 
 @train_step.misconception
 def keeps_old_gradients(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """Nobody clears the old gradients before backward(), which *adds* to what stands in .grad. If you clear them only
+    """The old gradients are not cleared before backward(), which *adds* to what stands in .grad. If you clear them only
     after the step, what stood there before the first call still counts."""
     model.train()
     logits = model(source, training.shift_right(targets, bos_id))
@@ -281,7 +281,7 @@ def zeroes_before_the_step(model, optimizer, source, targets, bos_id, pad_id, ma
 
 @train_step.misconception
 def makes_no_step(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """The gradients are there, but nobody uses them: the step of the optimizer is missing (without its brackets, step
+    """The gradients are there, but nothing uses them: the step of the optimizer is missing (without its brackets, step
     is only looked at)."""
     model.train()
     optimizer.zero_grad()
@@ -321,10 +321,10 @@ def does_not_clip(model, optimizer, source, targets, bos_id, pad_id, max_norm):
 
 @train_step.misconception
 def clips_every_number(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """You cut off every single number of the gradient at max_norm. Its length is meant: all numbers are multiplied by
-    the same factor.
+    """You clip every single number of the gradient at max_norm. It is its length that counts: all numbers are
+    multiplied by the same factor.
 
-    Cutting numbers off one by one bends the gradient's direction."""
+    Clipping numbers one by one changes the gradient's direction."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
@@ -337,10 +337,10 @@ def clips_every_number(model, optimizer, source, targets, bos_id, pad_id, max_no
 
 @train_step.misconception
 def clips_each_parameter_alone(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """You shorten the gradient of each parameter by itself. The length of all gradients together is meant, and one
-    factor for all of them.
+    """You shorten the gradient of each parameter by itself. It is the length of all gradients together that
+    counts, with one factor for all of them.
 
-    That bends the direction of the whole."""
+    That changes the direction of the whole gradient."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
@@ -371,7 +371,7 @@ def normalises_always(model, optimizer, source, targets, bos_id, pad_id, max_nor
 
 @train_step.misconception
 def clips_by_the_largest_number(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """You measure the gradient by its largest number. Its length is meant: the root of the sum of all squares."""
+    """You measure the gradient by its largest number. Measure its length: the root of the sum of all squares."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
@@ -429,7 +429,7 @@ def climbs(model, optimizer, source, targets, bos_id, pad_id, max_norm):
 
 @train_step.misconception
 def returns_the_loss_after_the_step(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """You compute the loss again after the step. The loss before the step is asked for, and it is there already.
+    """You compute the loss again after the step. Return the loss before the step, which you already have.
 
     A second forward pass costs time."""
     model.train()
@@ -445,7 +445,7 @@ def returns_the_loss_after_the_step(model, optimizer, source, targets, bos_id, p
 
 @train_step.misconception
 def measures_again_after_the_step(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """You compute the loss again after the step. The loss before the step is asked for, and it is there already.
+    """You compute the loss again after the step. Return the loss before the step, which you already have.
 
     A second forward pass costs time."""
     model.train()
@@ -462,7 +462,7 @@ def measures_again_after_the_step(model, optimizer, source, targets, bos_id, pad
 
 @train_step.misconception
 def returns_the_length_of_the_gradient(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """You return what clip_grad_norm_ returned: the length of the gradient. The loss is asked for."""
+    """You return what clip_grad_norm_ returned: the length of the gradient. Return the loss."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
@@ -491,7 +491,7 @@ def takes_the_targets_to_begin_with_bos(model, optimizer, source, targets, bos_i
     """You treat the targets as if BOS stood at their beginning: all but the last go in, all but the first should come
     out. But they begin with the first word.
 
-    Nobody ever asks for the first word, and the model is never given BOS."""
+    The first word is never predicted, and the model is never given BOS."""
     model.train()
     optimizer.zero_grad()
     logits = model(source, targets[:, :-1])
@@ -504,7 +504,7 @@ def takes_the_targets_to_begin_with_bos(model, optimizer, source, targets, bos_i
 
 @train_step.misconception
 def sums_the_loss(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """Your loss is a sum over the targets. The mean is asked for.
+    """Your loss is a sum over the targets. It should be the mean.
 
     The gradient grows with the size of the batch."""
     model.train()
@@ -560,7 +560,7 @@ def shifts_the_source_too(model, optimizer, source, targets, bos_id, pad_id, max
 
 @train_step.misconception
 def returns_the_graph(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """You return the loss as a tensor with its graph. A number is asked for.
+    """You return the loss as a tensor with its graph. Return a number.
 
     Whoever collects the losses keeps the memory of every forward pass."""
     model.train()

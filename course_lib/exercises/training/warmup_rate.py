@@ -58,10 +58,10 @@ def expect_ratio(subject, d_model: int, warmup: int, early: int, late: int, rati
 @warmup_rate.property("the rate is a positive number", points=1)
 def rate_is_positive(subject, case):
     got = expect_number(subject(*case.values()), "the rate")
-    expect(got > 0, f"The rate is {got:g}. A learning rate is positive, also at the first step.")
+    expect(got > 0, f"The rate is {got:g}. A learning rate is positive, even at the first step.")
 
 
-@warmup_rate.property("its top is 1 / √(d_model · warmup), at step = warmup", points=1)
+@warmup_rate.property("its peak is 1 / √(d_model · warmup), at step = warmup", points=1)
 def rate_at_the_top(subject, case):
     _, d_model, warmup = case.values()
     what = f"the rate at step {warmup} with d_model = {d_model}, warmup = {warmup}"
@@ -95,7 +95,7 @@ def rate_values(subject, case):
 def takes_the_larger(step, d_model, warmup):
     """You take the larger of the two parts. The smaller one counts.
 
-    Your rate is huge at the beginning, falls until the end of the warm-up and rises for ever after it."""
+    Your rate is huge at the beginning, falls until the end of the warm-up and rises forever after it."""
     rising = step * warmup**-1.5
     falling = step**-0.5
     return d_model**-0.5 * max(rising, falling)
@@ -141,8 +141,8 @@ def warms_up_by_the_share(step, d_model, warmup):
 
 @warmup_rate.misconception
 def falls_relative_to_the_top(step, d_model, warmup):
-    """Your curve is measured by its top, which is d_model^(-0.5) whatever the warm-up. A longer warm-up has a lower
-    top: 1 / √(d_model · warmup)."""
+    """Your curve is scaled by its peak, which is d_model^(-0.5) whatever the warm-up. A longer warm-up has a lower
+    peak: 1 / √(d_model · warmup)."""
     rising = step / warmup
     falling = (warmup / step) ** 0.5
     return d_model**-0.5 * min(rising, falling)
@@ -274,7 +274,7 @@ def falls_in_a_straight_line(step, d_model, warmup):
 
 @warmup_rate.misconception
 def swaps_step_and_warmup(step, d_model, warmup):
-    """Step and warmup have changed places. The straight line is a multiple of step, and warmup says how steep it is."""
+    """Step and warmup are swapped. The straight line is a multiple of step, and warmup says how steep it is."""
     rising = warmup * step**-1.5
     falling = warmup**-0.5
     return d_model**-0.5 * min(rising, falling)
@@ -322,7 +322,7 @@ def falls_from_the_end_of_the_warmup(step, d_model, warmup):
 def loses_both_minus_signs(step, d_model, warmup):
     """The minus is missing in both exponents inside the minimum: they are -0.5 and -1.5.
 
-    Your rate rises with the root of the step, for ever."""
+    Your rate rises with the root of the step, forever."""
     rising = step * warmup**1.5
     falling = step**0.5
     return d_model**-0.5 * min(rising, falling)

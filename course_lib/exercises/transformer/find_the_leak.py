@@ -97,7 +97,7 @@ def leak_shape(subject, case):
     influence(subject, case)
 
 
-@find_the_leak.property("True where a token moves an output, False where it does not", points=2)
+@find_the_leak.property("True where a token changes an output, False where it does not", points=2)
 def leak_matrix(subject, case):
     expect_influences(influence(subject, case), case, except_for=truth(case) & ~is_plain(case))
 

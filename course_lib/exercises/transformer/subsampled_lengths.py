@@ -81,7 +81,7 @@ def lengths_short(subject, case):
 
 @subsampled_lengths.misconception
 def keeps_the_lengths(lengths, kernel, stride):
-    """You return the lengths from before the convolution. Behind it there are fewer frames.
+    """You return the lengths from before the convolution. After it there are fewer frames.
 
     A mask made from them would be too long.
     """

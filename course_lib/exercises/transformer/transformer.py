@@ -70,7 +70,7 @@ transformer = Exercise(
         "is the "
         "same with the targets' table, but the decoder takes four things: x, memory, the target's mask and the "
         "source's.",
-        "The last step of decode is self.output(x), with no softmax behind it. forward calls encode, then decode.",
+        "The last step of decode is self.output(x), with no softmax after it. forward calls encode, then decode.",
         "mask = (src_ids != self.pad_id)[:, None, :]; x = self.dropout(self.positions(self.src_embedding(src_ids))); "
         "return self.encoder(x, mask). And: self.decoder(x, memory, self.target_mask(tgt_ids), "
         "self.source_mask(src_ids)).",
@@ -142,13 +142,22 @@ def filled(subject, case, **changes):
     return built
 
 
-def fill(built, case, padding_row=None):
-    """Put the check's numbers in. `padding_row`: the table whose row for padding is to be another."""
-    wanted = dict(numbers(*building(case, dropout=0.0)))
-    if padding_row in wanted:
-        wanted[padding_row] = wanted[padding_row].clone()
-        wanted[padding_row][case["pad_id"]] += 1.5
+TABLES = {"source": "src_embedding.table.weight", "target": "tgt_embedding.table.weight"}
+
+
+def fill(built, case, other_padding=()):
+    """Put the check's numbers in. `other_padding`: the sides whose table is to have another row for padding."""
+    wanted = numbers_with_other_padding(case["pad_id"], tuple(other_padding), *building(case, dropout=0.0))
     built.load(place({name: tuple(shape) for name, shape in built.shapes().items()}, wanted))
+
+
+@functools.cache
+def numbers_with_other_padding(pad_id, sides, *args):
+    wanted = dict(numbers(*args))
+    for table in (TABLES[side] for side in sides if TABLES[side] in wanted):
+        wanted[table] = wanted[table].clone()
+        wanted[table][pad_id] += 1.5
+    return wanted
 
 
 def logits_of(built, case, src_ids=None, tgt_ids=None):
@@ -165,18 +174,20 @@ def logits_of(built, case, src_ids=None, tgt_ids=None):
 
 
 def logits_with(built, case, side, others):
-    """The logits for the case, then for each of the others in the place of its src_ids or tgt_ids.
+    """For each of the others in the place of the case's src_ids or tgt_ids: the logits for the case, and for it.
 
     All in one batch, if the case gets the same answer twice in it. Where places of a batch differ (by a dropout that is
-    never switched off, or since sentences meet), one after the other: nothing else than the ids may make a difference.
+    never switched off, or since sentences meet), a batch of nothing but the case is asked, too: nothing but the ids may
+    make a difference.
     """
-    versions = [case[side], *others]
-    ids = {name: case[name].repeat(1 + len(versions), 1) for name in INPUTS}
-    ids[side] = torch.cat([*versions, case[side]])
-    *answers, again = logits_of(built, case, **ids).unflatten(0, (1 + len(versions), -1))
-    if is_close(again, answers[0], rtol=0.0, atol=1e-9):
-        return answers
-    return [logits_of(built, case, **{side: version}) for version in versions]
+    count = 2 + len(others)
+    ids = {name: case[name].repeat(count, 1) for name in INPUTS}
+    ids[side] = torch.cat([case[side], *others, case[side]])
+    first, *answers, again = logits_of(built, case, **ids).unflatten(0, (count, -1))
+    if is_close(again, first, rtol=0.0, atol=1e-9):
+        return [(first, answer) for answer in answers]
+    ids[side] = case[side].repeat(count, 1)
+    return list(zip(logits_of(built, case, **ids).unflatten(0, (count, -1))[1:-1], answers))
 
 
 @transformer.property("source ids and target ids become logits (batch, target, tgt_vocab)", points=1)
@@ -188,9 +199,9 @@ def transformer_shape(subject, case):
 def transformer_source(subject, case):
     columns = range(case["src_ids"].shape[1])
     sources = [replace_column(case["src_ids"], column, case["pad_id"], case["src_vocab"]) for column in columns]
-    before, *answers = logits_with(filled(subject, case), case, "src_ids", sources)
+    answers = logits_with(filled(subject, case), case, "src_ids", sources)
     is_real = case["tgt_ids"] != case["pad_id"]
-    for column, changed, after in zip(columns, sources, answers):
+    for column, changed, (before, after) in zip(columns, sources, answers):
         moved = ((after - before).abs() > 1e-9).any(dim=-1)  # (batch, target)
         replaced = (changed != case["src_ids"])[:, column]
         deaf = (replaced[:, None] & is_real & ~moved).nonzero().tolist()
@@ -206,8 +217,8 @@ def transformer_source(subject, case):
 def transformer_future(subject, case):
     columns = range(case["tgt_ids"].shape[1] - 1, 0, -1)
     targets = [replace_column(case["tgt_ids"], later, case["pad_id"], case["tgt_vocab"]) for later in columns]
-    before, *answers = logits_with(filled(subject, case), case, "tgt_ids", targets)
-    for later, changed, after in zip(columns, targets, answers):
+    answers = logits_with(filled(subject, case), case, "tgt_ids", targets)
+    for later, changed, (before, after) in zip(columns, targets, answers):
         moved = ((after - before).abs() > 1e-9).any(dim=-1)  # (batch, target)
         early = moved[:, :later].nonzero().tolist()
         if early:
@@ -237,14 +248,10 @@ def replace_column(ids, column, pad_id, vocab_size):
 def transformer_padding(subject, case):
     built = filled(subject, case)
     before = logits_of(built, case)
+    if not moved_by_other_padding(built, case, before, TABLES):
+        return
     for side, padded in (("source", case["src_ids"]), ("target", case["tgt_ids"])):
-        table = "src_embedding.table.weight" if side == "source" else "tgt_embedding.table.weight"
-        fill(built, case, padding_row=table)
-        after = logits_of(built, case)
-        moved = (after - before).abs() > 1e-9
-        if case["tie_weights"]:
-            moved[..., case["pad_id"]] = False  # there the table is the output layer
-        places = moved.any(dim=-1).nonzero().tolist()
+        places = moved_by_other_padding(built, case, before, [side])
         if places:
             sentence, position = places[0]
             raise Failure(
@@ -252,6 +259,15 @@ def transformer_padding(subject, case):
                 f"table, the logits at target position {position} of sentence {sentence} change. That sentence is "
                 f"{padded[sentence].tolist()}."
             )
+
+
+def moved_by_other_padding(built, case, before, sides):
+    """The places whose logits are others with another vector for padding in the tables of these sides."""
+    fill(built, case, sides)
+    moved = (logits_of(built, case) - before).abs() > 1e-9
+    if case["tie_weights"]:
+        moved[..., case["pad_id"]] = False  # there the table is the output layer
+    return moved.any(dim=-1).nonzero().tolist()
 
 
 @transformer.property("the logits are those of the formula, and every weight learns from them", points=1)
@@ -714,7 +730,7 @@ class DropsOutBeforeThePositions(Transformer):
 
 @transformer.misconception
 class DropsOutTheLogits(Transformer):
-    """You apply dropout behind the decoder too, before or after the output layer. It belongs on embedding plus
+    """You apply dropout after the decoder too, before or after the output layer. It belongs on embedding plus
     position, and inside the layers.
     """
 
@@ -754,7 +770,7 @@ class MakesTheSourceMaskOfNumbers(Transformer):
 
 @transformer.misconception
 class MakesMasksOfWholeNumbers(Transformer):
-    """Your masks hold the numbers 0 and 1. Torch's fused attention, inside the layers, wants them boolean."""
+    """Your masks hold the numbers 0 and 1. Torch's fused attention, inside the layers, needs them to be boolean."""
 
     def source_mask(self, src_ids):
         real = (src_ids != self.pad_id).long()
@@ -768,7 +784,7 @@ class MakesMasksOfWholeNumbers(Transformer):
 
 @transformer.misconception
 class MakesMasksOfSmallNumbers(Transformer):
-    """Your masks hold the integers 0 and 1. Torch's fused attention, inside the layers, wants them boolean."""
+    """Your masks hold the integers 0 and 1. Torch's fused attention, inside the layers, needs them to be boolean."""
 
     def source_mask(self, src_ids):
         real = (src_ids != self.pad_id).int()

@@ -148,7 +148,7 @@ def forgets_all_biases(table_rows, d_model, d_ff, encoder_layers, decoder_layers
 
 @transformer_parameters.misconception
 def forgets_the_output_projection(table_rows, d_model, d_ff, encoder_layers, decoder_layers, extra_norms=0):
-    """An attention has four matrices: W_Q, W_K, W_V, and W_O behind the heads. You count three."""
+    """An attention has four matrices: W_Q, W_K, W_V, and W_O after the heads. You count three."""
     tables = table_rows * d_model
     attention = 3 * (d_model * d_model + d_model)
     feed_forward = (d_model * d_ff + d_ff) + (d_ff * d_model + d_model)
