@@ -247,11 +247,9 @@ plt.show()
 # %% claims
 claim("a bag of words gets exactly half of the twins", abs(scores["bag of words"][1] - 0.5) < 0.02)
 claim("so does attention without positions", abs(scores["without positions"][1] - 0.5) < 0.02)
-claim(
-    "on ordinary reviews both do better than guessing",
-    min(scores["bag of words"][0], scores["without positions"][0]) > (0.5 if FAST else 0.56),
-)
 if not FAST:
+    blind_on_ordinary = min(scores["bag of words"][0], scores["without positions"][0])
+    claim("on ordinary reviews both do better than guessing", blind_on_ordinary > 0.56)
     claim("with positions nearly all are right", min(scores["yours"]) > 0.98)
 
 # %% [markdown]
