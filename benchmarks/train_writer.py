@@ -25,7 +25,7 @@ from course_lib.writing import (
     writer_rate,
 )
 
-STEPS = 850
+STEPS = 3000
 
 
 def train_writer(

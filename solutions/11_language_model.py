@@ -437,7 +437,7 @@ print(repr(write(model, "Return the ", 50, temperature=1.0)))
 #
 # 2,200 steps, each on 16 windows, with your `text_windows` and your `GPT`; the learning rate rises for 100 steps and
 # falls along a cosine. It takes about three minutes, and now and then the model writes a line with your `generate`. (If
-# you cannot wait: with `TRAIN = False` your class gets weights that come with the course, from a shorter training.)
+# you cannot wait: with `TRAIN = False` your class gets weights that come with the course, after 3,000 steps.)
 
 # %%
 TRAIN = True
