@@ -214,7 +214,7 @@ def expect_count(got, case):
     expect(got == right, f"The model has {right} trainable numbers: {parts}. Yours has {got}.")
 
 
-@gpt.property("the logits are those of the formula, and every weight learns from them", points=2)
+@gpt.property("the logits are those of the formula, in training too, and every weight learns from them", points=3)
 def gpt_values(subject, case):
     built = filled(subject, case)
     try:
@@ -231,6 +231,11 @@ def gpt_values(subject, case):
         "and at the output, and learns from both. Is it detached on the way (detach, .data, torch.no_grad), or has it "
         "a padding_idx?",
     )
+    built.train()
+    with built.unobserved():
+        is_same = is_close(logits_of(built, case), right_logits(case))
+    built.note("right in training", is_same)
+    expect(is_same, "In evaluation mode the logits are right, in training mode they are not. Is there a dropout?")
 
 
 def strangers(built, case):
@@ -255,17 +260,6 @@ def right_table_slope(case):
         slope = model.embedding.weight.grad
         RIGHT_LOGITS[key] = (case, slope)
     return slope
-
-
-@gpt.property("training mode changes nothing: there is no dropout", points=1)
-def gpt_training(subject, case):
-    built = filled(subject, case)
-    built.train()
-    with built.unobserved():
-        got = logits_of(built, case)
-    is_same = is_close(got, right_logits(case))
-    built.note("right in training", is_same)
-    expect(is_same, "In evaluation mode the logits are right, in training mode they are not. Is there a dropout?")
 
 
 MANY_TOKENS = 150  # so that a mean and a standard deviation can be trusted
