@@ -27,7 +27,21 @@ def through(value, **options):
 
 @pytest.mark.parametrize(
     "value",
-    [None, True, 3, -1.5, math.inf, "text ✓", [], (), [1, (2, [3])], {"a": (1, 2), "b": {}}, slice(1, None, 2), ...],
+    [
+        None,
+        True,
+        3,
+        -1.5,
+        math.inf,
+        "text ✓",
+        [],
+        (),
+        [1, (2, [3])],
+        {"a": (1, 2), "b": {}},
+        {"x", "y"},
+        slice(1, None, 2),
+        ...,
+    ],
 )
 def test_plain_data_comes_back_equal(value):
     assert through(value) == value
@@ -92,6 +106,7 @@ HOSTILE = {
     "an unknown dtype": b'{"tensor": ["object", [1], 0]}',
     "an endless number": b"9" * 10_000,
     "a dict of no pairs": b'{"dict": [[1, 2, 3]]}',
+    "a set of lists": b'{"set": [[1]]}',
     "not UTF-8": b'"\xff\xfe"',
 }
 

@@ -56,10 +56,15 @@ def number_of(answer: Any) -> float:
     if isinstance(answer, dict):
         return sum(number_of(value) * (1 + zlib.crc32(key.encode()) % 13) for key, value in answer.items())
     if isinstance(answer, list | tuple):
-        return sum(number_of(item) * (1 + 0.1 * position) for position, item in enumerate(answer))
+        return sum(number_of_item(item) * (1 + 0.1 * position) for position, item in enumerate(answer))
     if isinstance(answer, Tensor):
         return number_of_tensor(answer)
     return math.asinh(float(answer)) if isinstance(answer, int | float) else -1.0
+
+
+def number_of_item(item: Any) -> float:
+    """Of a list. A word in it is a value like any other; an answer that is a text by itself is mostly an error's."""
+    return zlib.crc32(item.encode()) % 10007 / 1000 if isinstance(item, str) else number_of(item)
 
 
 def number_of_tensor(tensor: Tensor) -> float:

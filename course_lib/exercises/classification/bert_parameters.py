@@ -19,7 +19,7 @@ bert_parameters = Exercise(
         {"vocab_size": 23, "max_len": 50, "num_segments": 1, "d_model": 8, "d_ff": 5, "num_layers": 2},
         {"vocab_size": 30522, "max_len": 512, "num_segments": 2, "d_model": 1024, "d_ff": 4096, "num_layers": 24},
     ],
-    minutes=7,
+    minutes=10,
     difficulty=2,
     hints=[
         "Go through the parts one by one and write down the shape of every matrix and of every vector. Multiply the "
@@ -461,6 +461,18 @@ def multiplies_the_tables(vocab_size, max_len, num_segments, d_model, d_ff, num_
     layer = attention + feed_forward + 2 * norm
     pooler = d_model * d_model + d_model
     return tables + norm + num_layers * layer + pooler
+
+
+@bert_parameters.misconception
+def counts_matrices_alone(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
+    """You count the tables and the matrices of the layers. The biases, the norms and the pooler are missing."""
+    tables = (vocab_size + max_len + num_segments) * d_model
+    norm = 2 * d_model
+    attention = 4 * (d_model * d_model)
+    feed_forward = (d_model * d_ff) + (d_ff * d_model)
+    layer = attention + feed_forward
+    pooler = d_model * d_model + d_model
+    return tables + num_layers * layer
 
 
 @bert_parameters.alternative

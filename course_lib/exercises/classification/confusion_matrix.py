@@ -31,7 +31,7 @@ confusion_matrix = Exercise(
             "num_classes": 6,
         },
     ],
-    minutes=5,
+    minutes=8,
     difficulty=1,
     hints=[
         "Start with a square of zeros. Each example adds 1 at one place: which row, which column?",
@@ -255,6 +255,15 @@ def numbers_the_examples(predicted, actual, num_classes):
     pairs = torch.arange(len(actual)) * num_classes + predicted
     counts = torch.bincount(pairs, minlength=len(actual) * num_classes)
     return counts.reshape(len(actual), num_classes)
+
+
+@confusion_matrix.misconception
+def shares_one_row(predicted, actual, num_classes):
+    """All rows of your matrix are one and the same. (`[[0] * n] * n` is one list, n times: whatever is written into
+    one row stands in all.)"""
+    pairs = actual * num_classes + predicted
+    counts = torch.bincount(pairs, minlength=num_classes * num_classes)
+    return counts.reshape(num_classes, num_classes).sum(dim=0).expand(num_classes, -1)
 
 
 @confusion_matrix.alternative

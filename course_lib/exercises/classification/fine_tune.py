@@ -42,7 +42,7 @@ fine_tune = Exercise(
             "frozen_layers": 2,
         },
     ],
-    minutes=11,
+    minutes=15,
     difficulty=2,
     hidden_points=2,
     hints=[
@@ -279,6 +279,73 @@ def leaves_frozen_parameters_in_the_groups(model, num_classes, body_rate, head_r
     for part in [model.embedding, model.positions, *layers[:frozen_layers]]:
         part.requires_grad_(False)
     body = [*model.embedding.parameters(), *model.positions.parameters(), *model.encoder.parameters()]
+    head = [*model.head.parameters()]
+    return [{"params": body, "lr": body_rate}, {"params": head, "lr": head_rate}]
+
+
+@fine_tune.misconception
+def leaves_frozen_layers_in_the_groups(model, num_classes, body_rate, head_rate, frozen_layers):
+    """The whole encoder is in your groups, its frozen layers included. Only what learns belongs there."""
+    old = model.head
+    model.head = nn.Linear(old.in_features, num_classes).to(old.weight)
+    layers = model.encoder.layers
+    for part in [model.embedding, model.positions, *layers[:frozen_layers]]:
+        part.requires_grad_(False)
+    body = [*model.encoder.parameters()]
+    head = [*model.head.parameters()]
+    return [{"params": body, "lr": body_rate}, {"params": head, "lr": head_rate}]
+
+
+@fine_tune.misconception
+def exchanges_the_sizes_of_the_head(model, num_classes, body_rate, head_rate, frozen_layers):
+    """The sizes of your new head are the wrong way round: nn.Linear takes the number of inputs first, then that of
+    outputs."""
+    old = model.head
+    model.head = nn.Linear(num_classes, old.in_features).to(old.weight)
+    layers = model.encoder.layers
+    for part in [model.embedding, model.positions, *layers[:frozen_layers]]:
+        part.requires_grad_(False)
+    body = [*layers[frozen_layers:].parameters(), *model.encoder.norm.parameters()]
+    head = [*model.head.parameters()]
+    return [{"params": body, "lr": body_rate}, {"params": head, "lr": head_rate}]
+
+
+@fine_tune.misconception
+def stands_on_the_old_outputs(model, num_classes, body_rate, head_rate, frozen_layers):
+    """Your new head takes as many inputs as the old one had *outputs*. It takes the place of the old head, and has
+    its inputs."""
+    old = model.head
+    model.head = nn.Linear(old.out_features, num_classes).to(old.weight)
+    layers = model.encoder.layers
+    for part in [model.embedding, model.positions, *layers[:frozen_layers]]:
+        part.requires_grad_(False)
+    body = [*layers[frozen_layers:].parameters(), *model.encoder.norm.parameters()]
+    head = [*model.head.parameters()]
+    return [{"params": body, "lr": body_rate}, {"params": head, "lr": head_rate}]
+
+
+@fine_tune.misconception
+def lets_the_positions_learn(model, num_classes, body_rate, head_rate, frozen_layers):
+    """The positions are not frozen, and they are in your groups."""
+    old = model.head
+    model.head = nn.Linear(old.in_features, num_classes).to(old.weight)
+    layers = model.encoder.layers
+    for part in [model.embedding, *layers[:frozen_layers]]:
+        part.requires_grad_(False)
+    body = [*model.positions.parameters(), *layers[frozen_layers:].parameters(), *model.encoder.norm.parameters()]
+    head = [*model.head.parameters()]
+    return [{"params": body, "lr": body_rate}, {"params": head, "lr": head_rate}]
+
+
+@fine_tune.misconception
+def lets_the_embedding_learn(model, num_classes, body_rate, head_rate, frozen_layers):
+    """The embedding is not frozen, and it is in your groups."""
+    old = model.head
+    model.head = nn.Linear(old.in_features, num_classes).to(old.weight)
+    layers = model.encoder.layers
+    for part in [model.positions, *layers[:frozen_layers]]:
+        part.requires_grad_(False)
+    body = [*model.embedding.parameters(), *layers[frozen_layers:].parameters(), *model.encoder.norm.parameters()]
     head = [*model.head.parameters()]
     return [{"params": body, "lr": body_rate}, {"params": head, "lr": head_rate}]
 

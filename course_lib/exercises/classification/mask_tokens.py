@@ -56,7 +56,7 @@ mask_tokens = Exercise(
             "mask_id": 0,
         },
     ],
-    minutes=9,
+    minutes=12,
     difficulty=2,
     hints=[
         "First three boolean tensors: which places are chosen, which of these show the mask, which show a random "
@@ -179,9 +179,9 @@ def asks_for_masked_tokens_alone(ids, may_be_chosen, choice, action, random_ids,
 
 @mask_tokens.misconception
 def asks_for_changed_tokens_alone(ids, may_be_chosen, choice, action, random_ids, mask_id):
-    """You ask only where the input was changed. A chosen token that stays as it is is asked for as well.
+    """You ask only where the input was changed. A chosen token that stays unchanged is asked for as well.
 
-    The model would learn to doubt every token that it is asked about."""
+    The model would learn that a token it is asked about is never the right one."""
     chosen = may_be_chosen & (choice < 0.15)
     masked = chosen & (action < 0.8)
     replaced = chosen & (action >= 0.8) & (action < 0.9)
@@ -491,6 +491,18 @@ def shows_the_ignored_number(ids, may_be_chosen, choice, action, random_ids, mas
     masked = chosen & (action < 0.8)
     replaced = chosen & (action >= 0.8) & (action < 0.9)
     inputs = torch.where(masked, IGNORED, ids)
+    inputs = torch.where(replaced, random_ids, inputs)
+    targets = torch.where(chosen, ids, IGNORED)
+    return inputs, targets
+
+
+@mask_tokens.misconception
+def binds_and_too_tightly(ids, may_be_chosen, choice, action, random_ids, mask_id):
+    """The brackets around `choice < 0.15` are missing. Python reads `a & b < c` as `(a & b) < c`."""
+    chosen = may_be_chosen & choice < 0.15
+    masked = chosen & (action < 0.8)
+    replaced = chosen & (action >= 0.8) & (action < 0.9)
+    inputs = torch.where(masked, mask_id, ids)
     inputs = torch.where(replaced, random_ids, inputs)
     targets = torch.where(chosen, ids, IGNORED)
     return inputs, targets

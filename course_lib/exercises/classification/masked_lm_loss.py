@@ -30,7 +30,7 @@ masked_lm_loss = Exercise(
         },
         {"logits": normal(2, 3, 4, seed=4), "targets": torch.tensor([[-100, -100, -100], [-100, 3, -100]])},
     ],
-    minutes=7,
+    minutes=12,
     difficulty=2,
     hints=[
         "It is the cross-entropy that you know, at some of the places. chosen = targets != -100 says at which.",
@@ -166,7 +166,28 @@ def averages_the_sentences(logits, targets):
     tokens = targets.clamp(min=0)
     losses = -log_probabilities.gather(dim=-1, index=tokens.unsqueeze(-1)).squeeze(-1) * chosen
     means = losses.sum(dim=1) / chosen.sum(dim=1).clamp(min=1)
-    return means.sum() / max(int(chosen.any(dim=1).sum()), 1)
+    return means.mean()
+
+
+@masked_lm_loss.misconception
+def averages_the_sentences_without_care(logits, targets):
+    """You take the mean of each sentence first, and then the mean of the sentences. Every chosen place counts the
+    same.
+
+    A sentence without a chosen place makes the whole loss NaN."""
+    chosen = targets != IGNORED
+    log_probabilities = logits.log_softmax(dim=-1)
+    tokens = targets.clamp(min=0)
+    losses = -log_probabilities.gather(dim=-1, index=tokens.unsqueeze(-1)).squeeze(-1) * chosen
+    means = losses.sum(dim=1) / chosen.sum(dim=1)
+    return means.mean()
+
+
+@masked_lm_loss.misconception
+def ignores_token_0(logits, targets):
+    """You tell torch to leave out token 0 (ignore_index=0). The number that says that a place is left out is -100."""
+    total = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=0, reduction="sum")
+    return total / max(int((targets != 0).sum()), 1)
 
 
 @masked_lm_loss.misconception
@@ -183,7 +204,8 @@ def leaves_out_token_0(logits, targets):
 def divides_by_zero(logits, targets):
     """Where no place is chosen you divide 0 by 0. The loss should be 0 then.
 
-    That is what torch's own cross-entropy does. One such batch, and every weight of the model is NaN."""
+    Torch's own cross-entropy does so, too. The loss is NaN then, and so is every mean over batches that it goes
+    into."""
     chosen = targets != IGNORED
     log_probabilities = logits[chosen].log_softmax(dim=-1)
     tokens = targets[chosen]

@@ -30,7 +30,7 @@ masked_mean = Exercise(
             "real": torch.stack([real_places("xxxx.", "..xx.", "x...."), real_places("x.x.x", ".....", "...xx")]),
         },
     ],
-    minutes=5,
+    minutes=8,
     difficulty=1,
     hints=[
         "A mean is a sum divided by a count. Padding must be missing in both.",
@@ -55,47 +55,55 @@ def of_nonempty(tensor: Tensor, real: Tensor) -> Tensor:
     return tensor[real.any(dim=-1)]
 
 
-@masked_mean.property("one vector per sequence: (..., d)", points=1)
+def as_batch(case) -> tuple[Tensor, Tensor]:
+    """The case as (batch, time, d) and (batch, time): what other axes there are is asked later."""
+    x, real = case.values()
+    return x.reshape(-1, *x.shape[-2:]), real.reshape(-1, real.shape[-1])
+
+
+@masked_mean.property("one vector per sequence: (batch, d)", points=1)
 def mean_shape(subject, case):
-    mean_of(subject, case["x"], case["real"])
+    mean_of(subject, *as_batch(case))
 
 
 @masked_mean.property("without padding it is the plain mean over the positions", points=1)
 def mean_without_padding(subject, case):
-    got = mean_of(subject, case["x"], torch.ones_like(case["real"]))
-    expect_close(got, case["x"].mean(dim=-2), "the mean of sequences without padding")
+    x, real = as_batch(case)
+    got = mean_of(subject, x, torch.ones_like(real))
+    expect_close(got, x.mean(dim=-2), "the mean of sequences without padding")
 
 
-@masked_mean.property("padding is left out, of the sum and of the count", points=2)
+@masked_mean.property("padding is left out, of the sum and of the count, whatever it holds", points=2)
 def mean_with_padding(subject, case):
-    x, real = case.values()
+    x, real = as_batch(case)
+    want = of_nonempty(classification.masked_mean(x, real), real)
     got = of_nonempty(mean_of(subject, x, real), real)
-    expect_close(got, of_nonempty(classification.masked_mean(x, real), real), "the mean over the real positions")
-
-
-@masked_mean.property("what the padding holds makes no difference", points=1)
-def mean_ignores_padding(subject, case):
-    x, real = case.values()
+    expect_close(got, want, "the mean over the real positions")
     junk = x.masked_fill(~real.unsqueeze(-1), 70.0)
     got = of_nonempty(mean_of(subject, junk, real), real)
-    want = of_nonempty(classification.masked_mean(x, real), real)
     expect_close(got, want, "the mean for the same x, but with 70 in all padding,")
 
 
 @masked_mean.property("a sequence without any real position gives zeros", points=1)
 def mean_of_nothing(subject, case):
-    x, real = case.values()
+    x, real = as_batch(case)
     got = mean_of(subject, x, real & False)
     expect_floats(got, what="the mean of sequences without any real position")
     expect_close(got, torch.zeros_like(got), "the mean of sequences without any real position")
     expect_floats(mean_of(subject, x, real))
 
 
+@masked_mean.property("there may be any number of axes before time", points=1)
+def mean_of_any_rank(subject, case):
+    x, real = case.values()
+    axes = f"with x of shape {tuple(x.shape)} and real of shape {tuple(real.shape)}"
+    expect_close(mean_of(subject, x, real), classification.masked_mean(x, real), f"the mean {axes}")
+
+
 @masked_mean.property("gradients reach the real positions, equally, and no padding", points=1)
 def mean_gradient(subject, case):
     x, real = case.values()
-    mean_of(subject, x, real)
-    if subject.changed_inputs:
+    if mean_of(subject, x, real).isnan().any() or subject.changed_inputs:
         return
     slope = subject.gradient(x, real, wrt=0)
     expect(slope.any(), "No gradient reaches x: somewhere the numbers leave torch's graph.")
@@ -208,7 +216,7 @@ def takes_the_first_position(x, real):
 def divides_by_zero(x, real):
     """Where there is no real position you divide by 0. Such a sequence should give zeros.
 
-    0 / 0 is NaN, and one NaN in a batch makes every gradient NaN."""
+    0 / 0 is NaN, and with one NaN in it the loss of the whole batch is NaN."""
     hidden = ~real.unsqueeze(-1)
     kept = x.masked_fill(hidden, 0.0)
     total = kept.sum(dim=-2)
@@ -226,6 +234,27 @@ def cures_the_nan_afterwards(x, real):
     total = kept.sum(dim=-2)
     count = real.sum(dim=-1, keepdim=True)
     return (total / count).nan_to_num(0.0)
+
+
+@masked_mean.misconception
+def averages_all_if_nothing_is_real(x, real):
+    """Where there is no real position you take the mean over all of them. Such a sequence should give zeros."""
+    hidden = ~real.unsqueeze(-1)
+    kept = x.masked_fill(hidden, 0.0)
+    total = kept.sum(dim=-2)
+    count = real.sum(dim=-1, keepdim=True)
+    return torch.where(count > 0, total / count.clamp(min=1), x.mean(dim=-2))
+
+
+@masked_mean.misconception
+def handles_batches_alone(x, real):
+    """Your axes are counted from the front, for x of shape (batch, time, d). There may be more axes before time, or
+    none: counted from the end, time is always the last but one of x."""
+    hidden = ~real.unsqueeze(2)
+    kept = x.masked_fill(hidden, 0.0)
+    total = kept.sum(dim=1)
+    count = real.sum(dim=1, keepdim=True)
+    return total / count.clamp(min=1)
 
 
 @masked_mean.misconception

@@ -17,7 +17,7 @@ from course_lib.checking.expect import Failure, expect, expect_close, expect_flo
 from course_lib.checking.parts import Sizes, placements, random_numbers, standard_name
 from course_lib.classification import SequenceClassifier, masked_mean
 from course_lib.encoder_decoder import Encoder
-from course_lib.positions import LearnedPositions
+from course_lib.positions import LearnedPositions, PositionalEncoding
 from course_lib.sublayers import TokenEmbedding
 from course_lib.transformer import require_ids
 
@@ -47,7 +47,7 @@ sequence_classifier = Exercise(
             "ids": torch.tensor([[1, 4, 0, 12, 1], [7, 1, 10, 3, 0], [0, 6, 1, 1, 1]]),
         },
     ],
-    minutes=14,
+    minutes=18,
     difficulty=2,
     hidden_points=2,
     hints=[
@@ -132,12 +132,19 @@ def fill(built, case, padding: float = 0.0) -> None:
     """Put the check's numbers in; `padding` is added to the table's row for padding."""
     state = next(ways_to_load(built, case, with_padding(case, padding)), None)
     if state is None:
-        shapes = ", ".join(f"{name} {tuple(shape)}" for name, shape in list(built.shapes().items())[:20])
         raise Failure(
             "The check fills your parameters with its own numbers and cannot tell which is which: "
-            f"{shapes}. The parts and names that the task gives are always understood."
+            f"{unknown_parameters(built, case)}. The parts and names that the task gives are always understood."
         )
     built.load(state)
+
+
+def unknown_parameters(built, case) -> str:
+    """Those that the reference does not have, or not in this shape."""
+    known = {(standard_name(name), tuple(tensor.shape)) for name, tensor in numbers(*building(case)).items()}
+    shapes = {name: tuple(shape) for name, shape in built.shapes().items()}
+    unknown = [f"{name} {shape}" for name, shape in shapes.items() if (standard_name(name), shape) not in known]
+    return ", ".join(unknown[:8]) + (" …" if len(unknown) > 8 else "")
 
 
 def with_padding(case, padding: float) -> dict[str, Tensor]:
@@ -340,7 +347,7 @@ class LooksOnlyBack(SequenceClassifier):
 
 @sequence_classifier.misconception
 class UsesTheBareTable(SequenceClassifier):
-    """You look the rows up in the table itself. The embedding also multiplies them by √d_model.
+    """You take the rows of the table as they are. TokenEmbedding multiplies them by √d_model.
 
     Beside the position vectors the words are too small."""
 
@@ -625,6 +632,78 @@ class CutsTheGradient(SequenceClassifier):
         vectors = self.encode(ids)
         pooled = masked_mean(vectors, real)
         return self.head(pooled.detach())
+
+
+@sequence_classifier.misconception
+class KnowsNoPadding(SequenceClassifier):
+    """Padding is treated like real tokens, in the encoder and in the mean. Both have to know where it is.
+
+    The same sequence gets other logits in a longer batch."""
+
+    def forward(self, ids):
+        real = ids != self.pad_id
+        vectors = self.encode(ids)
+        pooled = vectors.mean(dim=1)
+        return self.head(pooled)
+
+    def encode(self, ids):
+        require_ids(ids, self.embedding.table.num_embeddings, self.pad_id, "ids")
+        real = ids != self.pad_id
+        x = self.embedding(ids)
+        x = self.positions(x)
+        return self.encoder(x)
+
+
+@sequence_classifier.misconception
+class SkipsTheNormAtTheEnd(SequenceClassifier):
+    """You run the encoder's layers yourself, without the norm behind the last one. self.encoder(x, mask) does both."""
+
+    def encode(self, ids):
+        require_ids(ids, self.embedding.table.num_embeddings, self.pad_id, "ids")
+        real = ids != self.pad_id
+        x = self.embedding(ids)
+        x = self.positions(x)
+        for layer in self.encoder.layers:
+            x = layer(x, real[:, None, :])
+        return x
+
+
+@sequence_classifier.misconception
+class ForgetsTheAxisOfTheQueries(SequenceClassifier):
+    """The encoder's mask has shape (batch, time). It needs an axis for the queries, (batch, 1, time)."""
+
+    def encode(self, ids):
+        require_ids(ids, self.embedding.table.num_embeddings, self.pad_id, "ids")
+        real = ids != self.pad_id
+        x = self.embedding(ids)
+        x = self.positions(x)
+        return self.encoder(x, real)
+
+
+@sequence_classifier.misconception
+class ComputesThePositions(nn.Module):
+    """Your positions are the fixed ones of the sinusoidal table. Learned positions are asked for."""
+
+    def __init__(self, vocab_size, num_classes, d_model, num_heads, d_ff, num_layers, max_len, pad_id=0):
+        super().__init__()
+        self.pad_id = pad_id
+        self.embedding = TokenEmbedding(vocab_size, d_model, pad_id)
+        self.positions = PositionalEncoding(d_model, max_len)
+        self.encoder = Encoder(d_model, num_heads, d_ff, num_layers)
+        self.head = nn.Linear(d_model, num_classes)
+
+    def forward(self, ids):
+        real = ids != self.pad_id
+        vectors = self.encode(ids)
+        pooled = masked_mean(vectors, real)
+        return self.head(pooled)
+
+    def encode(self, ids):
+        require_ids(ids, self.embedding.table.num_embeddings, self.pad_id, "ids")
+        real = ids != self.pad_id
+        x = self.embedding(ids)
+        x = self.positions(x)
+        return self.encoder(x, real[:, None, :])
 
 
 @sequence_classifier.misconception

@@ -25,7 +25,7 @@ wordpiece = Exercise(
         {"word": "dog", "vocabulary": {"d", "##o", "##g", "o", "g"}},
         {"word": "xy", "vocabulary": {"##xy", "##y"}},
     ],
-    minutes=11,
+    minutes=15,
     difficulty=2,
     hints=[
         "Try the whole word first, then the word without its last letter, and so on, until something is in the "
@@ -71,6 +71,7 @@ def pieces_make_the_word(subject, case):
     if want == [UNKNOWN]:
         return
     expect(got, "The list is empty.")
+    expect(got != [UNKNOWN], f"The result is {got}, but from the left a piece fits at every place of {word!r}.")
     first, *later = got
     unmarked = [piece for piece in later if not piece.startswith("##")]
     expect(not first.startswith("##"), f"The first piece is {first!r}. The mark says that something comes before.")
@@ -530,6 +531,50 @@ def joins_the_pieces(word, vocabulary):
         if not rest:
             break
     return " ".join(pieces)
+
+
+@wordpiece.misconception
+def knows_whole_words_alone(word, vocabulary):
+    """You look up only the whole word. A word that is not in the vocabulary has to be cut into pieces that are."""
+    pieces = [word] if word in vocabulary else [UNKNOWN]
+    return pieces
+
+
+@wordpiece.misconception
+def ignores_the_marks_of_the_vocabulary(word, vocabulary):
+    """You take an entry for any place, with its "##" or without it. An entry with "##" fits behind the first piece
+    only, one without it only at the beginning."""
+    pieces = []
+    rest = word
+    for _ in word:
+        mark = "##" if pieces else ""
+        fitting = [n for n in range(1, len(rest) + 1) if rest[:n] in vocabulary or "##" + rest[:n] in vocabulary]
+        if not fitting:
+            return [UNKNOWN]
+        longest = max(fitting)
+        pieces.append(mark + rest[:longest])
+        rest = rest[longest:]
+        if not rest:
+            break
+    return pieces
+
+
+@wordpiece.misconception
+def forgets_a_last_letter(word, vocabulary):
+    """When one letter is left you stop, and the letter is lost."""
+    pieces = []
+    rest = word
+    for _ in word:
+        mark = "##" if pieces else ""
+        fitting = [n for n in range(1, len(rest) + 1) if mark + rest[:n] in vocabulary]
+        if not fitting:
+            return [UNKNOWN]
+        longest = max(fitting)
+        pieces.append(mark + rest[:longest])
+        rest = rest[longest:]
+        if len(rest) < 2:
+            break
+    return pieces
 
 
 @wordpiece.alternative
