@@ -2,7 +2,7 @@
 
 Two seeds each. Reviews: a model with positions, the same without, and a bag of words, all trained on ordinary reviews
 and on twins (the same words, the opposite meaning) and tested on 2,000 new twins. Languages: 1,200 steps; tested on
-names of things of which no name in any language was in training; beside it the model that comes with the course (4,000
+names of things of which no name in any language was in training; beside it the model that comes with the course (1,500
 steps) and what counting letters gives. Eight labels: the mean over five draws of eight labelled notes, each with 100
 steps; pre-training reads 20,000 notes with gaps and no labels.
 """
