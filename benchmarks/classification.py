@@ -2,7 +2,7 @@
 
 Two seeds each. Reviews: a model with positions, the same without, and a bag of words, all trained on ordinary reviews
 and on twins (the same words, the opposite meaning) and tested on 2,000 new twins. Languages: 1,200 steps; tested on
-names of things of which no name in any language was in training; beside it the model that comes with the course (4,000
+names of things of which no name in any language was in training; beside it the model that comes with the course (1,500
 steps) and what counting letters gives. Eight labels: the mean over five draws of eight labelled notes, each with 100
 steps; pre-training reads 20,000 notes with gaps and no labels.
 """
@@ -63,7 +63,7 @@ def rows_beside_them() -> list[Row]:
     usual = Counter(name.language for name in names.train).most_common(1)[0][0]
     counted = languages.PieceCounts(names.train).scores([name.text for name in names.test]).argmax(dim=-1)
     return [
-        at_least("as shipped: names of new things", 100 * accuracy(load_linguist(), ids, actual), 72, " %"),
+        at_least("as shipped: names of new things", 100 * accuracy(load_linguist(), ids, actual), 70, " %"),
         Row("counts of 1 to 3 letters", f"{100 * (counted == actual).float().mean():.2f} %"),
         Row("the most frequent language", f"{100 * (actual == usual).float().mean():.2f} %"),
     ]
