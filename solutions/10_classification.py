@@ -720,11 +720,11 @@ losses = reader.pretrain(gap_filler, bar(batches, "pre-training", total=steps), 
 frequencies = torch.bincount(notes[notes != reviews.PAD]).float()
 shares = frequencies[frequencies > 0] / frequencies.sum()
 without_context = -(shares * shares.log()).sum().item()
-every = max(steps // 50, 1)
+every = max(len(losses) // 50, 1)
 figure, ax = plt.subplots(figsize=(7, 2.8))
 ax.plot(
-    range(every, steps + 1, every),
-    torch.tensor(losses)[: steps // every * every].reshape(-1, every).mean(dim=1),
+    range(every, len(losses) + 1, every),
+    torch.tensor(losses)[: len(losses) // every * every].reshape(-1, every).mean(dim=1),
     label=f"mean over {every} steps",
 )
 ax.axhline(without_context, color="grey", linestyle=":", label="knowing only how frequent each word is")

@@ -18,7 +18,7 @@ from course_lib import progress_bar, settings, training
 # Arrays that a mode of torch looks at are converted in numpy's older way.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:matplotlib")
 
-LARGE = 1000  # parameters; on a smaller model a GPU is no faster
+LARGE = 2000  # parameters; on a smaller model a GPU is no faster
 STEPS = 3  # of each loop that shows a bar
 MORE_STEPS = {"05_sublayers": 20}  # its curves are means over so many
 
