@@ -737,7 +737,7 @@ if not FAST:
     claim("the loss falls far below that of word frequencies", sum(losses[-100:]) / 100 < without_context - 1)
 
 # %% figure What does it expect in a gap? And which adjectives are neighbours?
-pretrained = gap_filler if not FAST else reader.load_pretrained()  # the one that comes with the course
+pretrained = gap_filler if not FAST else reader.load_pretrained().to(device)  # the one that comes with the course
 guessed = {}
 for text in ("lovely room , superb view , [MASK] bed", "lovely room , superb view , bed not [MASK]"):
     ids = reviews.encode_words(text.split())[None].to(device)

@@ -36,8 +36,13 @@ class FakeGpu(TorchFunctionMode):
         if function == PUT_INTO:
             placed(args[0], is_there(args[1]))
             return function(*args)
-        if name == "_parse_to" or function is torch.device:  # what `model.to("cpu")` does with its arguments
+        if function is torch.device:
             return function(*args, **kwargs)
+        if name == "_parse_to":  # what `model.to(device)` and `model.to(tensor)` do with their argument
+            device, *rest = function(*args, **kwargs)
+            return GPU if any(map(is_there, args)) else device, *rest
+        if name == "to" and isinstance(args[1], Tensor):
+            return placed(function(*args, **kwargs).clone(), is_there(args[1]))
         wanted = next((x for x in (*args, *kwargs.values()) if is_device(x)), None)
         if wanted is not None or name == "cpu":
             args = tuple("cpu" if is_device(x) else x for x in args)
@@ -57,7 +62,7 @@ def is_device(argument: object) -> bool:
     return isinstance(argument, torch.device) or (isinstance(argument, str) and argument == "cpu")
 
 
-def is_there(tensor: Tensor) -> bool:
+def is_there(tensor: object) -> bool:
     return getattr(tensor, MARK, False)
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:matplotlib")
 
 LARGE = 2000  # parameters; on a smaller model a GPU is no faster
 STEPS = 3  # of each loop that shows a bar
-MORE_STEPS = {"05_sublayers": 20}  # its curves are means over so many
+MORE_STEPS = {"05_sublayers": 20, "11_language_model": 20}  # their curves are means over so many
 
 
 @pytest.fixture

@@ -77,6 +77,10 @@ def test_the_fake_gpu_refuses_what_a_gpu_refuses(translator):
         with pytest.raises(RuntimeError, match="two devices"):
             translator.output.weight + torch.ones(128)
         assert (translator.output.weight[0] + torch.ones(128).to(GPU)).device == GPU
+        assert torch.ones(2).to(translator.output.weight).device == GPU
+        assert device_of(torch.nn.Linear(2, 2).to(translator.output.weight)) == GPU
+        with pytest.raises(TypeError, match=r"use \.cpu\(\)"):
+            translator.output.weight.detach().numpy()
 
 
 def test_training_moves_its_batches(translator, monkeypatch):
