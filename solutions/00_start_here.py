@@ -126,8 +126,8 @@ plt.show()
 #
 # ## The map of the course
 #
-# Each notebook is a place on this picture of the Transformer. The same picture opens notebooks 1 to 9, with the place
-# of each marked.
+# Each notebook is a place on this picture of the Transformer. The same picture opens every later notebook, with its
+# place marked.
 
 # %% figure The Transformer as a map of the course
 show_map()
