@@ -47,7 +47,7 @@ sequence_classifier = Exercise(
             "ids": torch.tensor([[1, 4, 0, 12, 1], [7, 1, 10, 3, 0], [0, 6, 1, 1, 1]]),
         },
     ],
-    minutes=18,
+    minutes=14,
     difficulty=2,
     hidden_points=2,
     hints=[

@@ -25,7 +25,7 @@ wordpiece = Exercise(
         {"word": "dog", "vocabulary": {"d", "##o", "##g", "o", "g"}},
         {"word": "xy", "vocabulary": {"##xy", "##y"}},
     ],
-    minutes=15,
+    minutes=11,
     difficulty=2,
     hints=[
         "Try the whole word first, then the word without its last letter, and so on, until something is in the "
