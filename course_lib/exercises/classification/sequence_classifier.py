@@ -104,7 +104,7 @@ def ways_to_load(built, case, wanted):
     if all(standard_name(name) in standard and shapes[standard[name]] == tuple(t.shape) for name, t in wanted.items()):
         yield {standard[name]: tensor for name, tensor in wanted.items()}
         return
-    placed: dict[str, Tensor] = {}
+    placed = {}
     for key in ("embedding.table.weight", "positions.table.weight", "head.weight", "head.bias"):
         tensor = wanted[key]
         fitting = [n for n, s in shapes.items() if n not in placed and without_ones(s) == tuple(tensor.shape)]

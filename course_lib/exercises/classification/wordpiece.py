@@ -104,7 +104,7 @@ def unknown_words(subject, case):
 def takes_the_shortest(word, vocabulary):
     """You take the shortest piece that fits. The longest is asked for.
 
-    Most words fall apart into letters."""
+    If all letters are entries, every word falls apart into its letters."""
     pieces = []
     rest = word
     for _ in word:
