@@ -546,7 +546,7 @@ def wordpiece(word: str, vocabulary: set[str]) -> list[str]:
     """Cut a word into pieces of the vocabulary, from the left, each as long as possible.
 
     Pieces after the first have "##" in front, in the vocabulary and in the result: walking is walk, ##ing.
-    Returns: the pieces; ["[UNK]"] if at some place no piece fits.
+    Returns: the pieces. The cut never goes back: if at some place no piece fits, the whole word is ["[UNK]"].
     """
     ### BEGIN SOLUTION
     pieces: list[str] = []

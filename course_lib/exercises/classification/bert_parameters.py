@@ -19,7 +19,7 @@ bert_parameters = Exercise(
         {"vocab_size": 23, "max_len": 50, "num_segments": 1, "d_model": 8, "d_ff": 5, "num_layers": 2},
         {"vocab_size": 30522, "max_len": 512, "num_segments": 2, "d_model": 1024, "d_ff": 4096, "num_layers": 24},
     ],
-    minutes=10,
+    minutes=7,
     difficulty=2,
     hints=[
         "Go through the parts one by one and write down the shape of every matrix and of every vector. Multiply the "

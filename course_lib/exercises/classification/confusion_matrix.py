@@ -31,7 +31,7 @@ confusion_matrix = Exercise(
             "num_classes": 6,
         },
     ],
-    minutes=8,
+    minutes=5,
     difficulty=1,
     hints=[
         "Start with a square of zeros. Each example adds 1 at one place: which row, which column?",

@@ -42,7 +42,7 @@ fine_tune = Exercise(
             "frozen_layers": 2,
         },
     ],
-    minutes=15,
+    minutes=11,
     difficulty=2,
     hidden_points=2,
     hints=[

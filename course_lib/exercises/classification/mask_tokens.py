@@ -56,7 +56,7 @@ mask_tokens = Exercise(
             "mask_id": 0,
         },
     ],
-    minutes=12,
+    minutes=9,
     difficulty=2,
     hints=[
         "First three boolean tensors: which places are chosen, which of these show the mask, which show a random "

@@ -30,7 +30,7 @@ masked_lm_loss = Exercise(
         },
         {"logits": normal(2, 3, 4, seed=4), "targets": torch.tensor([[-100, -100, -100], [-100, 3, -100]])},
     ],
-    minutes=12,
+    minutes=7,
     difficulty=2,
     hints=[
         "It is the cross-entropy that you know, at some of the places. chosen = targets != -100 says at which.",

@@ -30,7 +30,7 @@ masked_mean = Exercise(
             "real": torch.stack([real_places("xxxx.", "..xx.", "x...."), real_places("x.x.x", ".....", "...xx")]),
         },
     ],
-    minutes=8,
+    minutes=5,
     difficulty=1,
     hints=[
         "A mean is a sum divided by a count. Padding must be missing in both.",

@@ -25,7 +25,7 @@ wordpiece = Exercise(
         {"word": "dog", "vocabulary": {"d", "##o", "##g", "o", "g"}},
         {"word": "xy", "vocabulary": {"##xy", "##y"}},
     ],
-    minutes=15,
+    minutes=11,
     difficulty=2,
     hints=[
         "Try the whole word first, then the word without its last letter, and so on, until something is in the "
@@ -104,7 +104,7 @@ def unknown_words(subject, case):
 def takes_the_shortest(word, vocabulary):
     """You take the shortest piece that fits. The longest is asked for.
 
-    Most words fall apart into letters."""
+    If all letters are entries, every word falls apart into its letters."""
     pieces = []
     rest = word
     for _ in word:
