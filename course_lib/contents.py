@@ -11,6 +11,6 @@ CONTENTS = (
     ("07_transformer", "7 · The Transformer", 150, 2),
     ("08_training", "8 · Training", 150, 6),
     ("09_decoding", "9 · Decoding: from probabilities to a sentence", 150, 2),
-    ("10_classification", "10 · Classification: an encoder that reads", 190, 4),
+    ("10_classification", "10 · Classification: an encoder that reads", 145, 4),
     ("11_language_model", "11 · Language models: a decoder that writes", 140, 4),
 )
