@@ -194,7 +194,9 @@ class Pretrained:
         return (model,)
 
     def read(self, result: Any, model: nn.Module) -> Any:
-        """Groups of parameters, by name: the rate of each, and which stand there twice or are not the model's."""
+        """Groups of parameters, by name: the rate of each (`ABSENT` if it is in no group), and which stand there twice
+        or are not the model's.
+        """
         groups = groups_in(result)
         if groups is None:
             return result
@@ -202,7 +204,7 @@ class Pretrained:
         rates = [(names.get(id(parameter)), rate) for parameters, rate in groups for parameter in parameters]
         own = sorted(name for name, _ in rates if name is not None)
         return {
-            "rates": {name: dict(rates)[name] for name in own},
+            "rates": {name: dict(rates).get(name, ABSENT) for name in names.values()},
             "twice": sorted({name for name in own if own.count(name) > 1}),
             "strangers": len(rates) - len(own),
         }
@@ -229,6 +231,7 @@ class Pretrained:
         return f"a classifier of {self.num_classes} classes with {self.num_layers} layers"
 
 
+ABSENT = -1.0  # in the place of a rate
 BODY = ("embedding.", "positions.", "encoder.")
 
 

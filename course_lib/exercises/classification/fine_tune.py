@@ -8,7 +8,7 @@ from torch import nn
 from course_lib import classification
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import Failure, expect, name_of_type
-from course_lib.checking.settings import Pretrained
+from course_lib.checking.settings import ABSENT, Pretrained
 
 fine_tune = Exercise(
     classification.fine_tune,
@@ -120,7 +120,7 @@ def tuned_freezing(subject, case):
 @fine_tune.property("the groups hold every parameter that learns, once, and no other", points=2)
 def tuned_groups(subject, case):
     groups, seen = tuned(subject, case)
-    listed = groups["rates"]
+    listed = [name for name, rate in groups["rates"].items() if rate != ABSENT]
     expect(
         groups["strangers"] == 0,
         f"In your groups there are parameters that are not the model's: {groups['strangers']} of them. Is the old head "
@@ -136,6 +136,8 @@ def tuned_groups(subject, case):
 def tuned_rates(subject, case):
     groups, _ = tuned(subject, case)
     for name, rate in groups["rates"].items():
+        if rate == ABSENT:
+            continue
         wanted = case["head_rate" if name.startswith("head.") else "body_rate"]
         expect(rate is not None, f'The group of {name} has no rate: the entry of a group is called "lr".')
         expect(abs(rate - wanted) < 1e-6, f"The rate of {name} should be {wanted:g}, but it is {rate:g}.")

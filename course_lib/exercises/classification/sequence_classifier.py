@@ -100,9 +100,9 @@ def ways_to_load(built, case, wanted):
     parameters as those of any encoder.
     """
     shapes = {name: tuple(shape) for name, shape in built.shapes().items()}
-    standard = {standard_name(name): name for name in shapes}
-    if all(standard_name(name) in standard and shapes[standard[name]] == tuple(t.shape) for name, t in wanted.items()):
-        yield {standard[name]: tensor for name, tensor in wanted.items()}
+    known = {name: wanted.get(standard_name(name)) for name in shapes}
+    if known and all(t is not None and tuple(t.shape) == shapes[name] for name, t in known.items()):
+        yield known
         return
     placed = {}
     for key in ("embedding.table.weight", "positions.table.weight", "head.weight", "head.bias"):

@@ -930,6 +930,138 @@ class has_no_softmax(decoding.CachedAttention):
 
 
 @caching.misconception
+class applies_the_softmax_twice(decoding.CachedAttention):
+    """You apply the softmax twice.
+
+    The second one makes all weights nearly equal, and hidden keys get a share again."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = scores.masked_fill(~past, -math.inf).softmax(dim=-1).softmax(dim=-1)
+        heads = weights @ v
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class uses_a_sigmoid(decoding.CachedAttention):
+    """You use a sigmoid, which decides each weight alone. The keys have to compete: use a softmax."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = scores.masked_fill(~past, -math.inf).sigmoid()
+        heads = weights @ v
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class uses_the_logarithms(decoding.CachedAttention):
+    """You use log_softmax, the logarithms of the weights. The weights themselves are wanted."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = scores.masked_fill(~past, -math.inf).log_softmax(dim=-1)
+        heads = weights @ v
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class turns_the_sign(decoding.CachedAttention):
+    """Your scores have the wrong sign: a key that fits must get a large weight.
+
+    The keys that fit least get the most."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        scores = -q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = scores.masked_fill(~past, -math.inf).softmax(dim=-1)
+        heads = weights @ v
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class picks_the_best_key(decoding.CachedAttention):
+    """Each of your queries takes its best key alone. In soft attention every key has a share."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = F.one_hot(scores.masked_fill(~past, -math.inf).argmax(dim=-1), seen).to(scores)
+        heads = weights @ v
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class cuts_off_the_weights(decoding.CachedAttention):
+    """The weights are cut off from the gradient (.detach(), .data).
+
+    The numbers are right, but w_q and w_k could not learn."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = scores.masked_fill(~past, -math.inf).softmax(dim=-1).detach()
+        heads = weights @ v
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
 class exponentials_overflow(decoding.CachedAttention):
     """You take exponentials of the scores as they are, without subtracting the largest first. The softmax of torch does
     that for you.

@@ -737,6 +737,31 @@ def returns_logarithms(q, k, v, mask):
 
 
 @masked_attention.misconception
+def turns_the_sign(q, k, v, mask):
+    """Your scores have the wrong sign: a key that fits must get a large weight.
+
+    The keys that fit least get the most."""
+    d_k = q.shape[-1]
+    scores = -q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = masks.masked_softmax(scores, mask)
+    output = weights @ v
+    return output, weights
+
+
+@masked_attention.misconception
+def picks_the_best_key(q, k, v, mask):
+    """Each of your queries takes its best key alone. In soft attention every key has a share."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    best = scores.masked_fill(~mask, -math.inf).argmax(dim=-1)
+    weights = F.one_hot(best, scores.shape[-1]).to(scores) * mask
+    output = weights @ v
+    return output, weights
+
+
+@masked_attention.misconception
 def has_no_softmax(q, k, v, mask):
     """You leave out the softmax: the values are multiplied by the scores themselves."""
     d_k = q.shape[-1]

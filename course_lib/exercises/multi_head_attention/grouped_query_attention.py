@@ -634,6 +634,23 @@ def compares_by_cosine(q, k, v):
 
 
 @grouped_query_attention.misconception
+def turns_the_sign(q, k, v):
+    """Your scores have the wrong sign: a key that fits must get a large weight.
+
+    The keys that fit least get the most."""
+    num_heads, num_groups = q.shape[1], k.shape[1]
+    if num_heads % num_groups:
+        raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
+    sharing = num_heads // num_groups
+    k = k.repeat_interleave(sharing, dim=1)
+    v = v.repeat_interleave(sharing, dim=1)
+    d_k = q.shape[-1]
+    scores = -q @ k.transpose(-2, -1) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
+@grouped_query_attention.misconception
 def picks_the_best_key(q, k, v):
     """Each of your queries takes its best key alone. In soft attention every key has a share."""
     num_heads, num_groups = q.shape[1], k.shape[1]

@@ -976,6 +976,43 @@ class UsesASigmoid(MultiHeadAttention):
 
 
 @multi_head_attention.misconception
+class TurnsTheSign(MultiHeadAttention):
+    """Your scores have the wrong sign: a key that fits must get a large weight.
+
+    The keys that fit least get the most.
+    """
+
+    def share_out(self, scores, mask):
+        if mask is None:
+            return (-scores).softmax(dim=-1)
+        mask = with_head_axis(mask)
+        return masked_softmax(-scores, mask)
+
+
+@multi_head_attention.misconception
+class PicksTheBestKey(MultiHeadAttention):
+    """Each of your queries takes its best key alone. In soft attention every key has a share."""
+
+    def share_out(self, scores, mask):
+        if mask is None:
+            return F.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(scores)
+        mask = with_head_axis(mask)
+        best = scores.masked_fill(~mask, -math.inf).argmax(dim=-1)
+        return F.one_hot(best, scores.shape[-1]).to(scores)
+
+
+@multi_head_attention.misconception
+class UsesTheLogarithms(MultiHeadAttention):
+    """You use log_softmax, the logarithms of the weights. The weights themselves are wanted."""
+
+    def share_out(self, scores, mask):
+        if mask is None:
+            return scores.log_softmax(dim=-1)
+        mask = with_head_axis(mask)
+        return scores.masked_fill(~mask, -math.inf).log_softmax(dim=-1)
+
+
+@multi_head_attention.misconception
 class NeverDividesByTheSum(MultiHeadAttention):
     """Your weights are exp(score), and the rows are not divided by their sums."""
 

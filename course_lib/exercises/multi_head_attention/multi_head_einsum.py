@@ -647,6 +647,44 @@ def uses_the_logarithms(x, w_q, w_k, w_v, w_o, num_heads):
 
 
 @multi_head_einsum.misconception
+def turns_the_sign(x, w_q, w_k, w_v, w_o, num_heads):
+    """Your scores have the wrong sign: a key that fits must get a large weight.
+
+    The keys that fit least get the most."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = -torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = scores.softmax(dim=-1)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
+def picks_the_best_key(x, w_q, w_k, w_v, w_o, num_heads):
+    """Each of your queries takes its best key alone. In soft attention every key has a share."""
+    d_model = x.shape[-1]
+    d_k = d_model // num_heads
+    w_q = w_q.reshape(d_model, num_heads, d_k)
+    w_k = w_k.reshape(d_model, num_heads, d_k)
+    w_v = w_v.reshape(d_model, num_heads, d_k)
+    w_o = w_o.reshape(num_heads, d_k, d_model)
+    q = torch.einsum("btm,mhd->bhtd", x, w_q)
+    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
+    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
+    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    weights = F.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(scores)
+    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+
+
+@multi_head_einsum.misconception
 def never_divides_by_the_sum(x, w_q, w_k, w_v, w_o, num_heads):
     """Your weights are exp(score), and the rows are not divided by their sums."""
     d_model = x.shape[-1]
