@@ -408,7 +408,7 @@ def test_greedy_that_keeps_bos_and_repeats_eos():
             steps += 1
         return ids
 
-    assert named("greedy_decode", answer) == "repeats_eos + returns_bos"
+    assert named("greedy_decode", answer) == "both#repeats_eos&returns_bos"
 
 
 def beam_with(score, step=lambda logits: logits.log_softmax(dim=1), keep=lambda ids, eos_id: ids):
@@ -652,9 +652,37 @@ def beam_that_never_prunes(next_logits, beam_size, bos_id, eos_id, max_len, alph
     return ids, score
 
 
+def beam_that_sets_every_ending_aside(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
+    beam, finished = [(0.0, [bos_id])], []
+    for _ in range(max_len):
+        rows = next_logits(torch.tensor([prefix for _, prefix in beam])).log_softmax(dim=-1).tolist()
+        longer = [(total + row[t], [*prefix, t]) for (total, prefix), row in zip(beam, rows) for t in range(len(row))]
+        longer = [candidate for candidate in longer if candidate[0] > -math.inf]
+        finished += [candidate for candidate in longer if candidate[1][-1] == eos_id]
+        beam = sorted((c for c in longer if c[1][-1] != eos_id), reverse=True)[:beam_size]
+        if not beam:
+            break
+    score, ids = max((total / (len(prefix) - 1) ** alpha, prefix[1:]) for total, prefix in finished + beam)
+    return ids, score
+
+
+def sample_at_one_temperature(logits, temperature, u):
+    return (logits.softmax(-1).cumsum(-1) <= u[:, None]).sum(-1)
+
+
+class AttentionOverTheBatch(CachedAttention):
+    def forward(self, x, cache=None):
+        output, cache = super().forward(x.transpose(0, 1), cache)
+        return output.transpose(0, 1), cache
+
+
 @pytest.mark.parametrize(
     ("exercise", "wrong", "mistake"),
     [
+        ("beam_search", beam_that_sets_every_ending_aside, "sets_every_ending_aside"),
+        ("sample", sample_at_one_temperature, "ignores_the_temperature_at_zero_too"),
+        ("CachedAttention", AttentionOverTheBatch, "attends_across_the_batch"),
+        ("count_scores", lambda n, use_cache: n * (n + 1) // (1 + use_cache), "adds_without_a_cache"),
         ("top_k_filter", top_k_thrown_away, "removes_nothing"),
         ("top_p_filter", top_p_thrown_away, "removes_nothing"),
         ("sample", sample_the_wrong_way_round, "counts_what_lies_behind"),

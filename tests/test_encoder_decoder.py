@@ -15,7 +15,7 @@ from course_lib.encoder_decoder import Decoder, DecoderLayer, Encoder, EncoderLa
 from course_lib.exercises import all_exercises
 from course_lib.masks import causal_mask
 from course_lib.multi_head_attention import MultiHeadAttention
-from course_lib.sublayers import FeedForward, LayerNorm
+from course_lib.sublayers import FeedForward, LayerNorm, residual_post_norm, residual_pre_norm
 
 D_MODEL, HEADS, D_FF = 12, 3, 20
 
@@ -397,9 +397,28 @@ class LearnsHalf(EncoderParts):
         return self.feed_forward(h.detach())
 
 
+class OneNormInPreNorm(EncoderLayer):
+    def forward(self, x, mask=None):
+        if not self.norm_first:
+            return super().forward(x, mask)
+        h = self.norm_1(x)
+        x = x + self.dropout(self.attention(h, h, h, mask)[0])
+        return x + self.dropout(self.feed_forward(x))
+
+
+class NoSourceMaskAndNoDropout(DecoderLayer):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        around = residual_pre_norm if self.norm_first else residual_post_norm
+        x = around(x, lambda h: self.self_attention(h, h, h, mask)[0], self.norm_1)
+        x = around(x, lambda h: self.cross_attention(h, memory, memory)[0], self.norm_2)
+        return around(x, self.feed_forward, self.norm_3)
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "mistake"),
     [
+        ("EncoderLayer", OneNormInPreNorm, "ForgetsTheSecondNormInPreNorm"),
+        ("DecoderLayer", NoSourceMaskAndNoDropout, "ForgetsTheSourceMask + DropsNothingAtAll"),
         ("EncoderLayer", KeepsTheNormalisedX, "AddsToTheNormalised"),
         ("EncoderLayer", OneNormForAll, "UsesOneNormTwice"),
         ("EncoderLayer", NeverPreNorm, "AlwaysPostNorm"),
@@ -514,7 +533,7 @@ def test_wrong_answers_that_derive_from_the_reference_can_be_merged():
     wrong = {mistake.__name__: mistake for mistake in all_exercises()["EncoderLayer"].misconceptions}
     both = merged(reference.EncoderLayer, wrong["ForgetsTheMask"], wrong["ForgetsThePath"])
     assert both is not None and issubclass(both, nn.Module) and not issubclass(both, reference.EncoderLayer)
-    assert report_on("EncoderLayer", both).misconception == "ForgetsTheMask + ForgetsThePath"
+    assert report_on("EncoderLayer", both).misconception == "both#ForgetsTheMask&ForgetsThePath"
     assert merged(reference.EncoderLayer, wrong["ForgetsTheMask"], wrong["InvertsTheMask"]) is None
 
 

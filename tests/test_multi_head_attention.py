@@ -362,7 +362,7 @@ def test_two_ways_to_one_count_get_a_sentence_that_is_true_of_both(count):
 
 def test_a_count_of_one_head_without_w_o_is_not_said_to_count_three_whole_maps():
     report = check("multi_head_parameters", lambda k, h, bias: 3 * k * (k // h) + 3 * k * bias)
-    assert report.misconception == "leaves_out_w_o + counts_one_head"
+    assert report.misconception == "both#leaves_out_w_o&counts_one_head"
     assert "three maps of" not in report.diagnosis.sentence
 
 
@@ -546,7 +546,7 @@ def test_transposed_matrices_and_lost_scale():
         return F.linear(mha.merge_heads((q @ k.mT).softmax(-1) @ v), w_o)
 
     found = check("multi_head_einsum", multi_head_einsum).misconception
-    assert set(found.split(" + ")) == {"transposes_the_matrices", "leaves_out_the_scale"}
+    assert set(found.split(" + ")) == {"both#transposes_the_matrices&leaves_out_the_scale"}
 
 
 def test_tiled_groups_and_softmax_over_the_queries():
@@ -565,4 +565,4 @@ def test_no_w_o_and_no_biases_in_the_count():
         return 3 * d_model * d_model
 
     found = check("multi_head_parameters", multi_head_parameters).misconception
-    assert set(found.split(" + ")) == {"leaves_out_w_o_but_not_its_bias", "never_counts_biases"}
+    assert set(found.split(" + ")) == {"both#leaves_out_w_o_but_not_its_bias&never_counts_biases"}

@@ -94,7 +94,8 @@ class Search:
         others = [i for i in range(len(self.exercise.properties)) if i != prop]
         yield from ((prop, number, False) for number in cases)
         yield from ((other, number, False) for other in others for number in cases)
-        yield from ((prop, number, True) for number in cases)
+        calling = [i for i in (prop, *others) if any(event.question == "call" for event in self.right(i, 0))]
+        yield from ((i, number, True) for i in calling[:1] for number in cases)
 
     def has_a_wrong_value(self) -> bool:
         """Whether some answer is wrong, rather than an error."""

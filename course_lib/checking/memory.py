@@ -131,15 +131,17 @@ class Model:
         self.bench = bench
         module = getattr(bench, "obj", None)
         self.module = module if isinstance(module, nn.Module) and is_visible(module) else None
-        self.names = bench.ask("shapes").value.keys()
+        self.names = Bench(self.module).shapes().value.keys() if self.module is not None else set()
+        self.parts: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self.now_at(changes)
 
     def now_at(self, changes: Sequence[Moment]) -> None:
         self.changes = changes
         if self.module is not None:
-            self.parts = [(vars(part), as_copied(vars(part))) for part in self.module.modules()]
             tensors = [*self.module.parameters(), *self.module.buffers()]
             self.versions = [(tensor, tensor._version) for tensor in tensors]
+            if not self.keeps_the_same():
+                self.parts = [(vars(part), as_copied(vars(part))) for part in self.module.modules()]
 
     def can_be_filled_by(self, step: Step | None) -> bool:
         """Whether a question puts numbers into all parameters, and it does not matter what was in them before."""
@@ -164,10 +166,13 @@ class Model:
 
     def is_unchanged(self) -> bool:
         """Whether it keeps what it kept before; False if not all of that can be seen."""
-        if self.module is None or any(tensor._version != version for tensor, version in self.versions):
-            return False
+        is_seen = self.module is not None and all(tensor._version == version for tensor, version in self.versions)
+        return is_seen and self.keeps_the_same()
+
+    def keeps_the_same(self) -> bool:
+        """Whether its attributes are those that they were, and the numbers in its tensors perhaps others."""
         try:
-            return all(now == before for now, before in self.parts)
+            return bool(self.parts) and all(now == before for now, before in self.parts)
         except RuntimeError:  # a tensor that took the place of another
             return False
 

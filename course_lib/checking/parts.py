@@ -59,6 +59,7 @@ def placements(shapes: Mapping[str, Shape], wanted: Mapping[str, Tensor], sizes:
     yield from islice(by_shape(shapes, wanted, sizes), MOST_PLACEMENTS)
 
 
+@functools.cache
 def standard_name(name: str) -> str:
     """nn.LayerNorm calls its gain `weight`; everything else in `norm_1` is called as in the course."""
     return re.sub(r"(^|\.)(norm\w*)\.(weight|gamma)$", r"\1\2.gain", name)

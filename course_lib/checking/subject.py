@@ -89,8 +89,10 @@ class Subject:
     @contextlib.contextmanager
     def unobserved(self) -> Iterator[None]:
         """What is asked inside leaves no trace: for trying things out."""
-        noted = len(self.trace)
+        noted, is_thorough = len(self.trace), self.is_thorough
+        self.is_thorough = False
         yield
+        self.is_thorough = is_thorough
         del self.trace[noted:]
 
     def note(self, question: str, answer: Any) -> None:

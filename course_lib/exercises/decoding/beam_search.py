@@ -583,6 +583,33 @@ def endings_take_no_place(next_logits, beam_size, bos_id, eos_id, max_len, alpha
 
 
 @beam.misconception
+def sets_every_ending_aside(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
+    """You set every continuation with EOS aside, however improbable, and beam_size unfinished prefixes go on. Here the
+    best beam_size candidates are taken first, and only those among them that end are set aside."""
+    prefixes = torch.tensor([[bos_id]])
+    totals = torch.zeros(1)
+    finished = []
+    for length in range(1, max_len + 1):
+        log_probabilities = next_logits(prefixes).log_softmax(dim=-1)
+        vocab_size = log_probabilities.shape[-1]
+        candidates = totals[:, None] + log_probabilities
+        totals, places = candidates.flatten().sort(descending=True)
+        parents, tokens = places // vocab_size, places % vocab_size
+        inside = ((tokens != eos_id).cumsum(dim=0) <= beam_size) | (tokens == eos_id)
+        inside &= totals > -torch.inf
+        totals, parents, tokens = totals[inside], parents[inside], tokens[inside]
+        prefixes = torch.cat([prefixes[parents], tokens[:, None]], dim=1)
+        over = (tokens == eos_id) | (length == max_len)
+        for total, prefix in zip(totals[over], prefixes[over]):
+            finished.append((total.item() / length**alpha, prefix[1:].tolist()))
+        prefixes, totals = prefixes[~over], totals[~over]
+        if len(prefixes) == 0:
+            break
+    score, best = max(finished)
+    return best, score
+
+
+@beam.misconception
 def ignores_alpha(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
     """The length plays no part in your score: alpha is not used.
 

@@ -1285,6 +1285,28 @@ class one_layer_for_all_three(decoding.CachedAttention):
 
 
 @caching.misconception
+class attends_across_the_batch(decoding.CachedAttention):
+    """You take the first axis for time. It is the batch: each sequence attends within itself.
+
+    So the sequences of the batch look at each other, and the tokens of one sequence do not."""
+
+    def forward(self, x, cache=None):
+        x = x.transpose(0, 1)
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past)
+        return self.w_o(merge_heads(heads)).transpose(0, 1), (k, v)
+
+
+@caching.misconception
 class merges_heads_without_exchanging_axes(decoding.CachedAttention):
     """You bring the heads together with view or reshape alone. They stand before the time axis: swap the two axes
     first, as merge_heads does.

@@ -216,6 +216,17 @@ def adds_queries_and_keys(n, use_cache):
 
 
 @counting.misconception
+def adds_without_a_cache(n, use_cache):
+    """Without a cache you add the numbers of queries and keys. Each query meets each key: multiply."""
+    total = 0
+    for t in range(1, n + 1):
+        queries = 1 if use_cache else t
+        keys = t
+        total += queries * keys if use_cache else queries + keys
+    return total
+
+
+@counting.misconception
 def counts_the_steps(n, use_cache):
     """Your result is the number of steps, n. At step t every query meets the keys of all t positions."""
     total = 0

@@ -150,6 +150,16 @@ def ignores_the_temperature(logits, temperature, u):
 
 
 @sampling.misconception
+def ignores_the_temperature_at_zero_too(logits, temperature, u):
+    """The temperature changes nothing in your result, not even where it is 0, which means: always the best token."""
+    probabilities = logits.softmax(dim=-1)
+    ends = probabilities.cumsum(dim=-1)
+    ends = ends / ends[:, -1:]
+    passed = ends <= u[:, None]
+    return passed.sum(dim=-1)
+
+
+@sampling.misconception
 def divides_the_probabilities(logits, temperature, u):
     """You divide the probabilities by the temperature. The logits are divided, before the softmax.
 

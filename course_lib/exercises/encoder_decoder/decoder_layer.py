@@ -28,6 +28,8 @@ from course_lib.exercises.encoder_decoder.shared import (
     real,
     seen_so_far,
     without_norm,
+    without_norm_in_post_norm,
+    without_norm_in_pre_norm,
     without_path,
 )
 from course_lib.masks import causal_mask
@@ -595,6 +597,61 @@ class ForgetsTheNormAroundTheNetwork(DecoderLayer):
 
 
 @decoder_layer.misconception
+class ForgetsTheNormAroundTheTargetsInPreNorm(DecoderLayer):
+    """In pre-norm mode there is no norm before the attention among the targets: norm_1 is not used there."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = without_norm_in_pre_norm(self, x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class ForgetsTheNormAroundTheTargetsInPostNorm(DecoderLayer):
+    """In post-norm mode there is no norm after the attention among the targets: norm_1 is not used there."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = without_norm_in_post_norm(self, x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class ForgetsTheNormAroundTheSourceInPostNorm(DecoderLayer):
+    """In post-norm mode there is no norm after the cross-attention: norm_2 is not used there."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = without_norm_in_post_norm(self, x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = self.residual(x, self.transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class ForgetsTheNormAroundTheNetworkInPreNorm(DecoderLayer):
+    """In pre-norm mode there is no norm before the feed-forward network: norm_3 is not used there."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = without_norm_in_pre_norm(self, x, self.transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
+class ForgetsTheNormAroundTheNetworkInPostNorm(DecoderLayer):
+    """In post-norm mode there is no norm after the feed-forward network: norm_3 is not used there."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.residual(x, lambda h: self.attend_to_targets(h, mask), self.norm_1)
+        x = self.residual(x, lambda h: self.attend_to_source(h, memory, memory_mask), self.norm_2)
+        x = without_norm_in_post_norm(self, x, self.transform, self.norm_3)
+        return x
+
+
+@decoder_layer.misconception
 class DropsNothingAtAll(DecoderLayer):
     """Dropout is never applied to the sub-layers' outputs. Apply it to all three, before they are added to x."""
 
@@ -842,6 +899,33 @@ class CutsTheNetworkOff(DecoderLayer):
 
     def transform(self, h):
         return self.dropout(self.feed_forward(h.detach()))
+
+
+@decoder_layer.misconception
+class ForgetsBatchFirst(DecoderLayer):
+    """nn.MultiheadAttention takes the first axis for time unless it is built with batch_first=True.
+
+    So your sentences look at each other instead of at their own words.
+    """
+
+    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=True):
+        nn.Module.__init__(self)  # the reference's would make our attention too
+        self.self_attention = nn.MultiheadAttention(d_model, num_heads, dropout)
+        self.cross_attention = nn.MultiheadAttention(d_model, num_heads, dropout)
+        self.feed_forward = FeedForward(d_model, d_ff, dropout)
+        self.norm_1 = LayerNorm(d_model)
+        self.norm_2 = LayerNorm(d_model)
+        self.norm_3 = LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.norm_first = norm_first
+
+    def attend_to_targets(self, h, mask):
+        output, _ = self.self_attention(h, h, h, attn_mask=None if mask is None else ~mask)
+        return self.dropout(output)
+
+    def attend_to_source(self, h, memory, memory_mask):
+        output, _ = self.cross_attention(h, memory, memory, attn_mask=None if memory_mask is None else ~memory_mask)
+        return self.dropout(output)
 
 
 @decoder_layer.alternative

@@ -26,6 +26,8 @@ from course_lib.exercises.encoder_decoder.shared import (
     reach,
     real,
     without_norm,
+    without_norm_in_post_norm,
+    without_norm_in_pre_norm,
     without_path,
 )
 from course_lib.masks import causal_mask
@@ -322,6 +324,46 @@ class ForgetsTheFirstNorm(EncoderLayer):
     def forward(self, x, mask=None):
         x = without_norm(self, x, lambda h: self.attend(h, mask), self.norm_1)
         x = self.residual(x, self.transform, self.norm_2)
+        return x
+
+
+@encoder_layer.misconception
+class ForgetsTheFirstNormInPreNorm(EncoderLayer):
+    """In pre-norm mode there is no norm before the attention: norm_1 is not used there."""
+
+    def forward(self, x, mask=None):
+        x = without_norm_in_pre_norm(self, x, lambda h: self.attend(h, mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_2)
+        return x
+
+
+@encoder_layer.misconception
+class ForgetsTheFirstNormInPostNorm(EncoderLayer):
+    """In post-norm mode there is no norm after the attention: norm_1 is not used there."""
+
+    def forward(self, x, mask=None):
+        x = without_norm_in_post_norm(self, x, lambda h: self.attend(h, mask), self.norm_1)
+        x = self.residual(x, self.transform, self.norm_2)
+        return x
+
+
+@encoder_layer.misconception
+class ForgetsTheSecondNormInPreNorm(EncoderLayer):
+    """In pre-norm mode there is no norm before the feed-forward network: norm_2 is not used there."""
+
+    def forward(self, x, mask=None):
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
+        x = without_norm_in_pre_norm(self, x, self.transform, self.norm_2)
+        return x
+
+
+@encoder_layer.misconception
+class ForgetsTheSecondNormInPostNorm(EncoderLayer):
+    """In post-norm mode there is no norm after the feed-forward network: norm_2 is not used there."""
+
+    def forward(self, x, mask=None):
+        x = self.residual(x, lambda h: self.attend(h, mask), self.norm_1)
+        x = without_norm_in_post_norm(self, x, self.transform, self.norm_2)
         return x
 
 

@@ -355,6 +355,16 @@ def without_norm(layer, x, sublayer, norm):
     return x + sublayer(x)
 
 
+def without_norm_in_pre_norm(layer, x, sublayer, norm):
+    """A wrong way: in pre-norm mode the norm is not used."""
+    return x + sublayer(x) if layer.norm_first else norm(x + sublayer(x))
+
+
+def without_norm_in_post_norm(layer, x, sublayer, norm):
+    """A wrong way: in post-norm mode the norm is not used."""
+    return x + sublayer(norm(x)) if layer.norm_first else x + sublayer(x)
+
+
 def onto_the_normalised(layer, x, sublayer, norm):
     """A wrong way: in pre-norm mode the update is added to the normalised x."""
     if layer.norm_first:

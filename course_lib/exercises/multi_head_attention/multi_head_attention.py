@@ -1040,6 +1040,22 @@ class Overflows(MultiHeadAttention):
 
 
 @multi_head_attention.misconception
+class OverflowsAtHiddenKeysToo(MultiHeadAttention):
+    """You take exp of the raw scores, hidden ones included, and multiply by the mask. torch's softmax subtracts each
+    row's maximum first, which changes nothing but keeps the numbers small.
+
+    So large scores become inf, and inf / inf and 0 · inf are NaN.
+    """
+
+    def share_out(self, scores, mask):
+        if mask is None:
+            return scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
+        mask = with_head_axis(mask)
+        shares = scores.exp() * mask
+        return shares / shares.sum(dim=-1, keepdim=True)
+
+
+@multi_head_attention.misconception
 class SubtractsOneMaximumForAll(MultiHeadAttention):
     """You subtract the maximum of the whole tensor before exp. Each row has a maximum of its own.
 

@@ -103,12 +103,17 @@ def right_logits(case, dropout=0.0):
     return answer
 
 
+@functools.cache
+def standard_name(name):
+    return re.sub(r"(norm\w*)\.(weight|gamma)$", r"\1.gain", name)
+
+
 def place(shapes, wanted):
     """The numbers under the names that the student's parameters have.
 
     The names of the task are always understood; so are torch's own, if somebody has an nn.Transformer inside.
     """
-    standard = {re.sub(r"(norm\w*)\.(weight|gamma)$", r"\1.gain", name): name for name in shapes}
+    standard = {standard_name(name): name for name in shapes}
     if standard.keys() == wanted.keys():
         return {standard[name]: tensor for name, tensor in wanted.items()}
     left = dict(wanted) | reference.torch_state(wanted)
