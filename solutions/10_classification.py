@@ -337,7 +337,7 @@ if not FAST:
 # A single number does not say *what* goes wrong. A {{term confusion matrix}} does: its entry in row $i$ and column $j$
 # counts the examples of class $i$ that were called $j$,
 #
-# $$C_{ij} = \#\{\,\text{examples} : \text{actual} = i,\ \text{predicted} = j\,\}$$
+# $$C_{ij} = \text{the number of examples with actual} = i \text{ and predicted} = j$$
 #
 # {{exercise confusion_matrix}}
 

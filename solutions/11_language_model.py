@@ -671,7 +671,9 @@ if not FAST:
 # take the pair of neighbours that occurs most often, and make it one new piece, everywhere:
 #
 # $$\text{merge}_i = \arg\max_{(a, b)} \sum_{\text{chunk}} \text{count}(\text{chunk}) \cdot
-# \#\{(a, b) \text{ in chunk}\} \qquad \text{new id: } 256 + i$$
+# n_{ab}(\text{chunk}) \qquad \text{new id: } 256 + i$$
+#
+# where $n_{ab}(\text{chunk})$ says how often the pair stands in the chunk.
 #
 # So that no piece reaches from one word into the next, the text is first cut into chunks, each a word with the space
 # before it, and equal chunks are counted once with their number. By hand: `ab` 3 times and `abb` twice. The pair (a, b)

@@ -155,7 +155,7 @@ def test_attention_with_d_k_and_the_mask_inverted():
         weights = masks.masked_softmax(q @ k.mT / q.size(-1), mask.logical_not())
         return weights @ v, weights
 
-    assert mistake("masked_attention", answer) == "inverts_the_mask + divides_by_d_k"
+    assert mistake("masked_attention", answer) == "both#inverts_the_mask&divides_by_d_k"
 
 
 def test_attention_without_scale_and_with_the_results_swapped():
@@ -186,14 +186,14 @@ def test_decoder_with_the_rows_hidden_and_the_other_polarity():
         padded = torch.arange(n) >= lengths[:, None]
         return torch.ones(n, n).triu(1).bool() | padded[:, None, :] | padded[:, :, None]
 
-    assert mistake("decoder_mask", answer) == "hides_queries_too + true_means_hidden"
+    assert mistake("decoder_mask", answer) == "both#hides_queries_too&true_means_hidden"
 
 
 def test_padding_that_counts_from_one_and_marks_the_padding():
     def answer(lengths, max_len):
         return torch.stack([torch.arange(1, max_len + 1) >= length for length in lengths])
 
-    assert mistake("padding_mask", answer) == "marks_the_padding + hides_the_last_token"
+    assert mistake("padding_mask", answer) == "both#marks_the_padding&hides_the_last_token"
 
 
 def sentence(name, answer):

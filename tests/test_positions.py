@@ -496,4 +496,4 @@ def test_learned_positions_with_two_mistakes():
         def forward(self, x):
             return x * self.wpe(torch.arange(1, x.shape[1] + 1))
 
-    assert named("LearnedPositions", Answer) == "both#numbers_from_one&multiplies_with_the_learned_table"
+    assert named("LearnedPositions", Answer) == "numbers_from_one + multiplies_with_the_learned_table"

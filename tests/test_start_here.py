@@ -230,10 +230,10 @@ def test_a_small_slip_is_described():
     assert "without `dtype` where `lengths` is computed" in told("pad_batch", pad_with_float_lengths)
 
 
-def test_an_error_has_a_common_cause():
+def test_numpy_is_named_where_gradients_are_asked_for():
     report = check("softmax", softmax_by_numpy)
-    assert report.misconception is None
-    assert "A common cause of this error: You compute in numpy" in told("softmax", softmax_by_numpy)
+    assert report.misconception == "computes_in_numpy"
+    assert "You compute in numpy" in told("softmax", softmax_by_numpy)
 
 
 # --- two mistakes at once ---------------------------------------------------------------------------------

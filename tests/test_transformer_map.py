@@ -20,6 +20,8 @@ PART_THREE = tuple(
     for number, name in enumerate(LATER, start=10)
 )
 
+YET_TO_COME = [later for later in PART_THREE if later.number not in {notebook.number for notebook in all_notebooks()}]
+
 
 @pytest.fixture
 def drawn(monkeypatch):
@@ -40,9 +42,11 @@ def drawn(monkeypatch):
 
 @pytest.fixture
 def with_part_three(monkeypatch):
-    monkeypatch.setattr(transformer_map, "all_notebooks", lambda: all_notebooks() + PART_THREE)
+    monkeypatch.setattr(transformer_map, "all_notebooks", lambda: (*all_notebooks(), *YET_TO_COME))
     monkeypatch.setattr(
-        transformer_map, "find_notebook", lambda stem: next(n for n in all_notebooks() + PART_THREE if n.stem == stem)
+        transformer_map,
+        "find_notebook",
+        lambda stem: next(n for n in (*all_notebooks(), *YET_TO_COME) if n.stem == stem),
     )
 
 

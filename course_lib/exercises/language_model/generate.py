@@ -595,11 +595,11 @@ def records_gradients(model, prompt, new_tokens, temperature, top_k, draws, max_
 
 
 @writing.alternative
-@torch.no_grad()
 def in_a_list(model, prompt, new_tokens, temperature, top_k, draws, max_len):
     ids = prompt.tolist()
     for u in draws.tolist()[:new_tokens]:
-        row = model(torch.tensor([ids[-max_len:]]))[0, -1].tolist()
+        with torch.no_grad():
+            row = model(torch.tensor([ids[-max_len:]]))[0, -1].tolist()
         limit = sorted(row, reverse=True)[:top_k][-1]
         weights = [math.exp((value - max(row)) / temperature) if value >= limit else 0.0 for value in row]
         rest = u * sum(weights)
