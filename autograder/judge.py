@@ -19,6 +19,7 @@ from nbformat import NotebookNode
 from autograder.hidden import all_hidden, conceal
 from autograder.inside.walls import Limits
 from autograder.needed import could_define, needed
+from autograder.ready_made import forbidden_in
 from autograder.rebuild import Rebuilt
 from autograder.references import revealed_after, visible_sources
 from autograder.runners import BudgetSpent, CellOutput, Clock, Runner, RunnerError, TimeIsUp
@@ -257,7 +258,8 @@ class Trial:
             if found is None:
                 return self.undefined(exercise)
             bench, kind = found
-            report = refusal_of_kind(exercise, kind) or self.graded(exercise, Subject(bench))
+            report = refusal_of_kind(exercise, kind) or self.refusal_of_source(exercise)
+            report = report or self.graded(exercise, Subject(bench))
         except RunnerError as error:
             self.fatal.add(i)
             if isinstance(error, BudgetSpent):
@@ -271,6 +273,16 @@ class Trial:
             self.note_missing_name(check.message)
             self.leave_if_out_of_memory(i, "MemoryError" if "raised MemoryError" in check.message else "")
         return report
+
+    def refusal_of_source(self, exercise: Exercise) -> Report | None:
+        """A report on an answer whose source reaches what the exercise forbids, or None."""
+        if not exercise.forbids:
+            return None
+        own = [cell.source for cell, by_student in zip(self.cells, self.by_student) if by_student]
+        found = forbidden_in(exercise.name, exercise.forbids, own)
+        if found is None:
+            return None
+        return failed(exercise, "wrong", f"Write the formula out yourself: `{found}` is not for this exercise.")
 
     def graded(self, exercise: Exercise, subject: Subject) -> Report:
         if self.seen is None:

@@ -6,7 +6,6 @@ numbers; the subject makes a model and an optimiser of them beside the student's
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,17 +17,21 @@ from .inputs import normal
 
 
 class TinyModel(nn.Module):
-    """Source ids and target ids in, logits out. It remembers how it was called."""
+    """Source ids and target ids in, logits out. It remembers how it was called.
 
-    def __init__(self, weights: Mapping[str, Tensor]):
+    What it remembers is good for a sentence to the student, not for points: code that runs beside it can rewrite it. If
+    `mode_matters`, training mode can be seen from the gradients, which cannot be made up.
+    """
+
+    def __init__(self, weights: Mapping[str, Tensor], mode_matters: bool = False):
         super().__init__()
+        self.mode_matters = mode_matters
         self.source_table = nn.Parameter(weights["source_table"].clone())
         self.target_table = nn.Parameter(weights["target_table"].clone())
         self.output = nn.Parameter(weights["output"].clone())
         self.output_bias = nn.Parameter(weights["output_bias"].clone())
         self.calls: list[dict[str, Any]] = []
         self.open_graphs = 0  # forward passes that still wait for their backward pass
-        self.graphs: list[weakref.ref[Graph]] = []
 
     def forward(self, src_ids: Tensor, tgt_ids: Tensor) -> Tensor:
         """src_ids: (batch, source); tgt_ids: (batch, target). Returns: logits (batch, target, vocab)."""
@@ -36,27 +39,16 @@ class TinyModel(nn.Module):
         self.calls.append(call)
         memory = self.source_table[src_ids].mean(dim=1, keepdim=True)  # (batch, 1, d_model)
         x = torch.tanh(self.target_table[tgt_ids] + memory)  # (batch, target, d_model)
+        if self.mode_matters and self.training:
+            x = x + 0.5 * (x - x.detach())  # the same numbers; their gradients are half as large again
         logits = x @ self.output + self.output_bias  # (batch, target, vocab)
         if logits.requires_grad:
             self.open_graphs += 1
-            graph = Graph(self)
-            self.graphs.append(weakref.ref(graph))
-            logits.register_hook(graph)
+            logits.register_hook(self.close_graph)
         return logits
 
-    def keeps_a_graph(self) -> bool:
-        """Whether somebody still holds a tensor that was computed from logits with gradients."""
-        return any(graph() is not None for graph in self.graphs)
-
-
-class Graph:
-    """Hangs on the graph of one forward pass: it is called by the backward pass and lives as long as the graph."""
-
-    def __init__(self, model: TinyModel):
-        self.model = model
-
-    def __call__(self, gradient: Tensor) -> None:
-        self.model.open_graphs -= 1
+    def close_graph(self, gradient: Tensor) -> None:
+        self.open_graphs -= 1
 
 
 class Descent:
@@ -107,7 +99,7 @@ class TinyTraining:
 
     def make(self) -> tuple[Any, ...]:
         """(model,), or (model, optimizer). The model has just been evaluated: it is not in training mode."""
-        model = TinyModel(self.weights).eval()
+        model = TinyModel(self.weights, mode_matters=self.learning_rate is not None).eval()
         if self.left_over is not None:
             for parameter in model.parameters():
                 parameter.grad = torch.full_like(parameter, self.left_over)
@@ -116,16 +108,12 @@ class TinyTraining:
         return model, Descent(model, self.learning_rate)
 
     def read(self, result: Any, *live: Any) -> Any:
-        """What was returned is a number: plain data already."""
-        return result
+        """What was returned, and whether the graph of the forward pass is still behind it."""
+        return result, isinstance(result, Tensor) and result.requires_grad
 
     def look_at(self, model: TinyModel, optimizer: Descent | None = None) -> dict[str, Any]:
         """The calls, the parameters, and the gradients where no optimiser has used them."""
-        seen: dict[str, Any] = {
-            "calls": model.calls,
-            "open graphs": model.open_graphs,
-            "graph is kept": model.keeps_a_graph(),
-        }
+        seen: dict[str, Any] = {"calls": model.calls}
         seen["parameters"] = {name: p.detach().clone() for name, p in model.named_parameters()}
         if optimizer is not None:
             seen["steps"] = optimizer.steps
