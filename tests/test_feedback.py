@@ -314,14 +314,13 @@ def test_pictures_are_part_of_the_page_or_not_shown() -> None:
 
 def test_a_page_does_not_grow_with_the_cells_that_a_student_adds(tmp_path: Path) -> None:
     notebook = autograded()
-    marked = [cell.source for cell in notebook.cells if "nbgrader" in cell.metadata and cell.cell_type == "markdown"]
-    notebook.cells[:0] = [nbformat.v4.new_code_cell("x = 1 + 1  # again\n" * 1_000) for _ in range(1_000)]
+    notebook.cells[:0] = [nbformat.v4.new_code_cell("x = 1 + 1  # again\n" * 1_000) for _ in range(300)]
     course = graded_course(tmp_path, notebook, ["ada"])
     write_feedback(course, STEM, ["ada"])
     page = course.feedback(STEM, "ada").read_text(encoding="utf-8")
-    assert re.search(r"8\d\d more cells that you added are not shown here", page)
-    assert len(page) < 4_000_000
-    assert marked and all(source.splitlines()[0].strip("# ") in page for source in marked)
+    assert re.search(r"2\d\d more cells that you added are not shown here", page)
+    assert len(page) < 2_500_000
+    assert "The grader runs more cases." in page
 
 
 def test_shortening_keeps_short_texts_whole() -> None:
