@@ -41,6 +41,7 @@ from nbformat import NotebookNode
 from nbgrader.apps import NbGraderAPI
 
 from autograder.bootstrap import badge_markdown, bootstrap_source, course_settings
+from autograder.class_folder import DEFAULT
 from autograder.course import Course, put_own_commands_on_path
 from autograder.files import content_of, told_of_kept_files, write_whole
 from autograder.glossary import FILE as GLOSSARY
@@ -52,7 +53,7 @@ from course_lib.checking.exercise import Exercise
 from course_lib.exercises import TOPICS, all_exercises
 
 SOLUTIONS = ROOT / "solutions"
-COURSE = ROOT / "autograder"
+COURSE = ROOT / DEFAULT
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 FOLDED = {"cellView": "form", "jupyter": {"source_hidden": True}}  # in Colab and in JupyterLab

@@ -49,7 +49,7 @@ class Change:
     student: str
     before: float
     after: float
-    exercises: tuple[str, ...]  # in which it changed
+    exercises: tuple[str, ...]  # in which it changed; maybe the late penalty
 
 
 @dataclass
@@ -143,7 +143,7 @@ def plan(
     tasks = []
     for student in chosen:
         text, unreadable = handed_in(course, assignment, student)
-        digest = work.digest(text, master, seed, book.timestamp_text(course, assignment, student))
+        digest = work.digest(text, master, seed, book.lateness(course, gradebook, assignment, student))
         task = Task(assignment, student, text, master, digest, patience, walls=walls, folders=folders, seed=seed)
         tasks.append(replace(task, unreadable=unreadable, digest="" if unreadable else digest))
     return tasks
@@ -196,8 +196,8 @@ def save(course: Course, gradebook: Gradebook, assignment: str, result: Result, 
     if judged is None:
         verdict = replace(verdict, exercises=without_points(course, assignment))
     book.save_autograded(course, assignment, verdict.student, judged or stand_in(course, verdict))
-    odd = book.enter(course, gradebook, assignment, verdict.student, judged)
-    verdict = replace(verdict, notes=(*verdict.notes, *odd))
+    odd, penalty = book.enter(course, gradebook, assignment, verdict.student, judged)
+    verdict = replace(verdict, notes=(*verdict.notes, *odd), penalty=penalty)
     if verdict.status == "flagged":
         book.flag(gradebook, assignment, verdict.student)
     elif before is not None and before.status == "flagged":
@@ -230,8 +230,10 @@ def stand_in(course: Course, verdict: Verdict) -> NotebookNode:
 def changes(before: Verdict, after: Verdict) -> list[Change]:
     old = {e.name: e.points + e.hidden_points for e in before.exercises}
     new = {e.name: e.points + e.hidden_points for e in after.exercises}
-    different = tuple(name for name in new if old.get(name, 0.0) != new[name])
-    return [Change(after.student, before.points, after.points, different)] if different else []
+    different = [name for name in new if old.get(name, 0.0) != new[name]]
+    different += ["the late penalty"] if before.penalty != after.penalty else []
+    scores = before.points - before.penalty, after.points - after.penalty
+    return [Change(after.student, *scores, tuple(different))] if different else []
 
 
 # --- workers on this machine ----------------------------------------------------------------------------------------

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from nbgrader.apps import NbGraderAPI
 
-from autograder.course import HERE, Course, CourseError, put_own_commands_on_path
-from autograder.seed import prepare_seed
-
-CONFIG = HERE / "nbgrader_config.py"
+from autograder.class_folder import make_class
+from autograder.course import Course, CourseError, put_own_commands_on_path
 
 
 def release(course: Course, assignments: Sequence[str], new_seed: bool = False) -> list[Path]:
@@ -23,12 +20,7 @@ def release(course: Course, assignments: Sequence[str], new_seed: bool = False) 
     if unknown:
         raise CourseError(f"There is no assignment {unknown[0]}. There are: {', '.join(stems())}.")
     put_own_commands_on_path()
-    (course.root / "exchange").mkdir(parents=True, exist_ok=True)  # formgrader complains without it
-    prepare_seed(course.root, new_seed)
-    if course.root != HERE and not (course.root / ".gitignore").exists():
-        (course.root / ".gitignore").write_text("hidden_seed*\n", encoding="utf-8")
-    if not (course.root / CONFIG.name).exists():  # so that nbgrader's own commands and formgrader work there
-        shutil.copy(CONFIG, course.root)
+    make_class(course.root, new_seed)
     released = []
     with quiet_nbgrader():
         api = NbGraderAPI(config=course.config())

@@ -529,7 +529,7 @@ def test_formgrader_shows_the_same_pictures(what: str, tmp_path: Path) -> None:
 
 def formgraders_exporter() -> HTMLExporter:
     """As formgrader makes it from nbgrader_config.py."""
-    config = Course().config()
+    config = Course(Path("a new class")).config()
     config.HTMLExporter.template_name = "formgrade"
     config.HTMLExporter.extra_template_basedirs = [handlers.template_path]
     return HTMLExporter(config=config)
