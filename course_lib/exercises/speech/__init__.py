@@ -2,7 +2,11 @@
 
 # ruff: noqa: I001, RUF022  the order of these lines is the order of the exercises
 from course_lib.exercises.speech.frames import framing
+from course_lib.exercises.speech.mel_filterbank import filters
+from course_lib.exercises.speech.log_mel import features
 
 __all__ = [
     "framing",
+    "filters",
+    "features",
 ]
