@@ -4,9 +4,13 @@
 from course_lib.exercises.speech.frames import framing
 from course_lib.exercises.speech.mel_filterbank import filters
 from course_lib.exercises.speech.log_mel import features
+from course_lib.exercises.speech.pad_features import padding
+from course_lib.exercises.speech.ctc_collapse import collapsing
 
 __all__ = [
     "framing",
     "filters",
     "features",
+    "padding",
+    "collapsing",
 ]

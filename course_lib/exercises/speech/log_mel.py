@@ -108,10 +108,10 @@ def features_values(subject, case):
 
 @features.property("1e-6 is added to the energy: it counts in near silence, and keeps silence from being -inf", points=1)
 def features_of_silence(subject, case):
-    quiet = {**case, "wave": QUIET * case["wave"]}
-    expect_features(*features_of(subject, *quiet.values()), f"{told(case)}, in which no sample is above 0.01")
     silent = {**case, "wave": torch.zeros_like(case["wave"])}
     expect_features(*features_of(subject, *silent.values()), f"{told(case)}, all of them 0")
+    quiet = {**case, "wave": QUIET * case["wave"]}
+    expect_features(*features_of(subject, *quiet.values()), f"{told(case)}, in which no sample is above 0.01")
 
 
 @features.misconception
@@ -271,18 +271,6 @@ def adds_nothing(wave, length, hop, filterbank):
     power = spectrum.abs() ** 2
     energies = power @ filterbank.T
     return torch.log(energies)
-
-
-@features.misconception
-def adds_after_the_logarithm(wave, length, hop, filterbank):
-    """You add 1e-6 to the logarithm. It has to be added to the energy, before the logarithm: in silence the energy is
-    0, and its logarithm is -inf."""
-    pieces = frames(wave, length, hop)
-    window = torch.hann_window(length, dtype=wave.dtype, device=wave.device)
-    spectrum = torch.fft.rfft(pieces * window, dim=-1)
-    power = spectrum.abs() ** 2
-    energies = power @ filterbank.T
-    return torch.log(energies) + 1e-6
 
 
 @features.misconception

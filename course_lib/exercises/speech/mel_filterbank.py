@@ -300,18 +300,6 @@ def adds_the_lines(n_filters, n_fft, sample_rate):
 
 
 @filters.misconception
-def multiplies_the_lines(n_filters, n_fft, sample_rate):
-    """You multiply the two lines, each kept between 0 and 1. A triangle is the smaller of the two."""
-    bins = torch.arange(n_fft // 2 + 1) * sample_rate / n_fft
-    top = hz_to_mel(torch.tensor(sample_rate / 2))
-    corners = mel_to_hz(torch.linspace(0.0, float(top), n_filters + 2))
-    left, centre, right = corners[:-2, None], corners[1:-1, None], corners[2:, None]
-    rising = (bins - left) / (centre - left)
-    falling = (right - bins) / (right - centre)
-    return rising.clamp(0.0, 1.0) * falling.clamp(0.0, 1.0)
-
-
-@filters.misconception
 def leaves_negative_weights(n_filters, n_fft, sample_rate):
     """Your weights are negative outside the triangles, where the lines go on below 0. There they should be 0."""
     bins = torch.arange(n_fft // 2 + 1) * sample_rate / n_fft
@@ -513,3 +501,12 @@ def with_where(n_filters, n_fft, sample_rate):
         side = torch.where(frequencies < centre, centre - left, right - centre)
         result.append((1 - (frequencies - centre).abs() / side).clamp(min=0))
     return torch.stack(result)
+
+
+@filters.alternative
+def as_a_product_of_lines(n_filters, n_fft, sample_rate):
+    bins = torch.arange(n_fft // 2 + 1) * sample_rate / n_fft
+    corners = mel_to_hz(torch.linspace(0.0, hz_to_mel(torch.tensor(sample_rate / 2)).item(), n_filters + 2))
+    heights = (bins - corners[:-1, None]) / corners.diff()[:, None]
+    heights = heights.clamp(0.0, 1.0)
+    return heights[:-1] * (1 - heights[1:])
