@@ -104,8 +104,8 @@ def pad_features(features: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 class ConvFrontEnd(nn.Module):
     """Two convolutions over time, a ReLU after each. Each has kernel 3 and stride 2, so time becomes about a quarter.
 
-    Nothing is padded at the ends. The first convolution goes from n_mels to d_model channels, the second from d_model
-    to d_model, and both have a bias.
+    `conv_1` (nn.Conv1d) goes from n_mels to d_model channels, `conv_2` from d_model to d_model. Both have a bias, and
+    nothing is padded at the ends.
     """
 
     def __init__(self, n_mels: int, d_model: int):

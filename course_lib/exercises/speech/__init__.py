@@ -5,6 +5,7 @@ from course_lib.exercises.speech.frames import framing
 from course_lib.exercises.speech.mel_filterbank import filters
 from course_lib.exercises.speech.log_mel import features
 from course_lib.exercises.speech.pad_features import padding
+from course_lib.exercises.speech.conv_front_end import front_end
 from course_lib.exercises.speech.ctc_collapse import collapsing
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "filters",
     "features",
     "padding",
+    "front_end",
     "collapsing",
 ]
