@@ -7,6 +7,7 @@ from course_lib.exercises.speech.log_mel import features
 from course_lib.exercises.speech.pad_features import padding
 from course_lib.exercises.speech.conv_front_end import front_end
 from course_lib.exercises.speech.ctc_collapse import collapsing
+from course_lib.exercises.speech.ctc_loss import ctc
 from course_lib.exercises.speech.edit_distance import edits
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "padding",
     "front_end",
     "collapsing",
+    "ctc",
     "edits",
 ]

@@ -56,8 +56,8 @@ front_end = Exercise(
         "transpose(1, 2). (reshape would mix up the numbers.)",
         "In __init__: nn.Conv1d(n_mels, d_model, kernel_size=3, stride=2), and a second one from d_model to d_model. "
         "torch.relu after each.",
-        "reference.subsampled_lengths(lengths, kernel=3, stride=2), the exercise of notebook 7, is the number of frames "
-        "after one convolution. Call it as often as there are convolutions.",
+        "reference.subsampled_lengths(lengths, kernel=3, stride=2), the exercise of notebook 7, is the number of "
+        "frames after one convolution. Call it as often as there are convolutions.",
     ],
 )
 

@@ -5,7 +5,7 @@ Wrong answers are small edits of the reference and use its names, so that two of
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import torch
 
@@ -164,7 +164,8 @@ def keeps_single_labels_alone(ids, blank=0):
 
 @collapsing.misconception
 def one_label_between_blanks(ids, blank=0):
-    """You take one label from each stretch between blanks. A new label needs no blank before it: every change counts."""
+    """You take one label from each stretch between blanks. A new label needs no blank before it: every change
+    counts."""
     kept: list[int] = []
     previous = blank
     for label in ids:
@@ -193,7 +194,7 @@ def forgets_the_first_label(ids, blank=0):
     """The first label of the path is never kept: you compare each label with the one before and begin at the second.
     The first one has nothing before it, and counts."""
     kept: list[int] = []
-    for previous, label in zip(ids, ids[1:]):
+    for previous, label in pairwise(ids):
         if label != previous and label != blank:
             kept.append(label)
     return kept
@@ -204,7 +205,7 @@ def forgets_the_last_label(ids, blank=0):
     """The label at the end of the path is lost: you keep a label when the next one differs, and the last one has no
     next."""
     kept: list[int] = []
-    for label, following in zip(ids, ids[1:]):
+    for label, following in pairwise(ids):
         if label != following and label != blank:
             kept.append(label)
     return kept

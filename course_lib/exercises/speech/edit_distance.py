@@ -32,10 +32,10 @@ edits = Exercise(
         "the hypothesis. Which entries are known at once?",
         "From nothing to j items: j insertions. From i items to nothing: i deletions. That is the first row and the "
         "first column.",
-        "Every other entry comes from three neighbours: the one above + 1 (an item is deleted), the one to the left + 1 "
-        "(an item is inserted), and the one above to the left, + 1 only if the two items differ. The smallest counts.",
-        "table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (reference[i - 1] != "
-        "hypothesis[j - 1])). The answer is the last entry of the last row.",
+        "Every other entry comes from three neighbours: the one above + 1 (an item is deleted), the one to the left + "
+        "1 (an item is inserted), and the one above to the left, + 1 only if the two items differ. The smallest "
+        "counts. table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (reference[i - 1] "
+        "!= hypothesis[j - 1])). The answer is the last entry of the last row.",
     ],
 )
 

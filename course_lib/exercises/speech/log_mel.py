@@ -106,7 +106,9 @@ def features_values(subject, case):
     expect_features(*features_of(subject, *case.values()), told(case))
 
 
-@features.property("1e-6 is added to the energy: it counts in near silence, and keeps silence from being -inf", points=1)
+@features.property(
+    "1e-6 is added to the energy: it counts in near silence, and keeps silence from being -inf", points=1
+)
 def features_of_silence(subject, case):
     silent = {**case, "wave": torch.zeros_like(case["wave"])}
     expect_features(*features_of(subject, *silent.values()), f"{told(case)}, all of them 0")

@@ -32,8 +32,8 @@ filters = Exercise(
         "n_filters + 2 corners.",
         "The corners are equally spaced in mel: hz_to_mel(sample_rate / 2) is the last one, torch.linspace makes the "
         "steps, and mel_to_hz brings them back to hertz. Filter i has the corners i, i + 1 and i + 2.",
-        "A straight line from 0 at `left` to 1 at `centre` is (f - left) / (centre - left). One from 1 at `centre` to 0 "
-        "at `right` is (right - f) / (right - centre). A triangle is the smaller of the two, and 0 where that is "
+        "A straight line from 0 at `left` to 1 at `centre` is (f - left) / (centre - left). One from 1 at `centre` to "
+        "0 at `right` is (right - f) / (right - centre). A triangle is the smaller of the two, and 0 where that is "
         "negative.",
         "With left = corners[:-2, None], and centre and right alike, every line is a tensor (n_filters, bins) at once: "
         "torch.minimum(rising, falling).clamp(min=0).",
@@ -64,8 +64,8 @@ def expect_filters(got, want, wrong, n_filters, n_fft, sample_rate):
     corners = mel_to_hz(torch.linspace(0.0, float(top), n_filters + 2))[row : row + 3].tolist()
     left, centre, right = (f"{corner:.0f}" for corner in corners)
     raise Failure(
-        f"{n_filters} filters, n_fft {n_fft}, {sample_rate} samples per second. Filter {row} has its corners at {left}, "
-        f"{centre} and {right} Hz. At bin {column}, {column * sample_rate / n_fft:.0f} Hz, it should be "
+        f"{n_filters} filters, n_fft {n_fft}, {sample_rate} samples per second. Filter {row} has its corners at "
+        f"{left}, {centre} and {right} Hz. At bin {column}, {column * sample_rate / n_fft:.0f} Hz, it should be "
         f"{want[row, column]:.3f}, but yours is {got[row, column]:.3f}."
     )
 
