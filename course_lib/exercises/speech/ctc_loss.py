@@ -80,12 +80,16 @@ def loss_of(subject, log_probs, target, blank):
     return value
 
 
+def frame_count(time):
+    return "1 frame" if time == 1 else f"{time} frames"
+
+
 def expect_loss(subject, log_probs, target, blank):
     got, want = loss_of(subject, log_probs, target, blank), float(speech.ctc_loss(log_probs, target, blank))
     shown = "infinite" if got == INFINITE else f"{got:.4f}"
     expect(
         abs(got - want) <= 1e-5 + 1e-4 * abs(want),
-        f"{len(log_probs)} frames, target {target.tolist()}, blank {blank}: the loss should be {want:.4f}, but yours "
+        f"{frame_count(len(log_probs))}, target {target.tolist()}, blank {blank}: the loss should be {want:.4f}, but yours "
         f"is {shown}.",
     )
 
@@ -118,7 +122,7 @@ def ctc_of_the_impossible(subject, case):
         why = "which need a blank between them" if too_long is twice else "one frame for each label at the least"
         expect(
             got == INFINITE,
-            f"{time} {'frame is' if time == 1 else 'frames are'} too few for the labels {too_long.tolist()}, {why}: "
+            f"{frame_count(time)} cannot hold the labels {too_long.tolist()}, {why}: "
             f"the loss should be infinite, but yours is {got:.4g}.",
         )
 

@@ -62,7 +62,7 @@ def as_double(answer):
 
 def features_of(subject, wave, length, hop, filterbank):
     """The student's features, and how they should be."""
-    want = speech.log_mel(wave, length, hop, filterbank)
+    want = speech.log_mel(wave.double(), length, hop, filterbank.double())
     got = expect_floats(asked(subject, (wave, length, hop, filterbank), as_double), tuple(want.shape)).double()
     return got, want
 
