@@ -19,7 +19,7 @@ import torch
 from benchmarks.tables import Row, machine, markdown
 
 ALWAYS = [
-    *("checks", "mutation", "reversal", "translator", "pronunciation", "classification", "language_model"),
+    *("checks", "mutation", "reversal", "translator", "pronunciation", "classification", "language_model", "speech"),
     *("speed", "cache"),
 ]
 OF_THE_GRADER = ["grading", "thousand"]

@@ -185,3 +185,20 @@ def make_utterances(
         noisy = add_noise(clean.wave, level, generator)
         results.append(Utterance(loudest_one(noisy), clean.digits, clean.places, clean.voice))
     return results
+
+
+def sound_of(log_energies: Tensor, filterbank: Tensor, hop: int, seed: int = 0) -> Tensor:
+    """A sound with about these log-mel energies: noise whose spectrum is shaped frame by frame. It has no pitch.
+
+    log_energies: (frames, n_filters); filterbank: (n_filters, bins). Returns: a wave, loudest sample ±1.
+    """
+    n_fft = 2 * (filterbank.shape[1] - 1)
+    shares = filterbank / filterbank.sum(dim=0).clamp(min=1e-3)  # (n_filters, bins): which filters a bin asks
+    density = (log_energies.exp() / filterbank.sum(dim=1)) @ shares  # (frames, bins): power of each bin
+    window = torch.hann_window(n_fft)
+    noise = torch.randn((len(log_energies) - 1) * hop + n_fft, generator=torch.Generator().manual_seed(seed))
+    shaped = torch.fft.irfft(torch.fft.rfft(noise.unfold(0, n_fft, hop) * window) * density.sqrt(), n=n_fft)
+    sound = torch.zeros(len(noise))
+    for i, piece in enumerate(shaped * window):
+        sound[i * hop : i * hop + n_fft] += piece
+    return loudest_one(sound)
