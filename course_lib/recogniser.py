@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.encoder_decoder import Decoder, Encoder
+from course_lib.encoder_decoder import Decoder, DecoderLayer, Encoder
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.positions import PositionalEncoding
 from course_lib.settings import device_of
@@ -25,7 +25,7 @@ from course_lib.sublayers import TokenEmbedding
 from course_lib.training import cosine_rate, sequence_loss, shift_right
 from course_lib.transformer import initialise
 from course_lib.translation import BOS, EOS, PAD
-from course_lib.voices import RATE, Utterance, Voice, make_utterances
+from course_lib.voices import RATE, Utterance, Voice, draw_utterances, loudest_one
 
 BLANK, FIRST_DIGIT, VOCABULARY = PAD, 3, 13
 LENGTH, HOP, N_MELS = 256, 80, 32  # a frame has 32 ms and begins 10 ms after the one before
@@ -49,7 +49,7 @@ class Recording(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """features: (batch, time, N_MELS); lengths: (batch,), real frames; targets: (batch, digits + 1), EOS and padding."""
+    """features: (batch, time, N_MELS); lengths: (batch,), real frames; targets: (batch, digits + 1), EOS, padding."""
 
     features: Tensor
     lengths: Tensor
@@ -59,10 +59,11 @@ class Batch(NamedTuple):
 def features_of(wave: Tensor, log_mel: LogMel = log_mel, filters: Tensor | None = None) -> Tensor:
     """Log-mel features of which neither loudness nor the microphone's colour is left: (time, N_MELS).
 
-    From each filter its mean over the recording is taken away, then all is divided by the spread of all.
+    The loudest sample becomes 1. From each filter its mean over the recording is taken away, then all is divided by the
+    spread of all.
     """
     filters = mel_filterbank(N_MELS, LENGTH, RATE) if filters is None else filters
-    energies = log_mel(wave, LENGTH, HOP, filters)  # (time, N_MELS)
+    energies = log_mel(loudest_one(wave), LENGTH, HOP, filters)  # (time, N_MELS)
     centred = energies - energies.mean(dim=0)
     return centred / centred.std()
 
@@ -153,14 +154,14 @@ class Recogniser(nn.Module):
         return self.encoder(x, padding_mask(lengths, x.shape[1])[:, None]), lengths
 
     def decode(self, ids: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
-        """ids: (batch, target), BOS first; memory and lengths as from `encode`. Returns: (batch, target, VOCABULARY)."""
+        """ids: (batch, target), BOS first; memory, lengths as from `encode`. Returns: (batch, target, VOCABULARY)."""
         x = self.dropout(self.positions(self.embedding(ids)))
         past = causal_mask(ids.shape[1]).to(ids.device)
         real = padding_mask(lengths, memory.shape[1])[:, None]  # (batch, 1, time')
         return self.output(self.decoder(x, memory, past[None], real))
 
     def forward(self, features: Tensor, lengths: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns: log-probabilities of CTC (batch, time', VOCABULARY), their lengths (batch,), the decoder's logits."""
+        """Returns: log-probabilities of CTC (batch, time', VOCABULARY), lengths (batch,), the decoder's logits."""
         memory, lengths = self.encode(features, lengths)
         return self.ctc(memory).log_softmax(dim=-1), lengths, self.decode(ids, memory, lengths)
 
@@ -224,7 +225,7 @@ def train_recogniser(
 
 def training_recordings(voices: Sequence[Voice], number: int, seed: int, log_mel: LogMel = log_mel) -> list[Recording]:
     """Rows of 1 to 6 digits with noise between 0 and 40 decibels below them."""
-    return record(make_utterances(voices, number, seed, decibels=(0, 40), shortest=1), log_mel)
+    return record(draw_utterances(voices, number, seed, decibels=(0, 40), shortest=1), log_mel)
 
 
 # --- recognition ----------------------------------------------------------------------------------------
@@ -310,25 +311,31 @@ def decoder_score(model: Recogniser, memory: Tensor, lengths: Tensor, ids: Seque
 
 @torch.no_grad()
 def alignment(model: Recogniser, recording: Recording) -> Tensor:
-    """Where the decoder listens as it names each digit, mean over heads of its last layer: (digits + 1, time').
+    """Where each head of the last cross-attention listens as the decoder names each digit: (head, digits + 1, time').
 
-    The last row belongs to EOS. Layers never compute their weights, so the cross-attention is done once more.
+    The last row belongs to EOS. Layers never compute their weights, so the attention is done once more, with weights.
     """
-    attention = model.decoder.layers[-1].cross_attention  # type: ignore[union-attr]
+    attention = cast(DecoderLayer, model.decoder.layers[-1]).cross_attention
     queries: list[Tensor] = []
-    hook = attention.w_q.register_forward_pre_hook(lambda _, inputs: queries.append(inputs[0]))  # type: ignore[union-attr,operator]
+    hook = attention.w_q.register_forward_pre_hook(lambda _, inputs: queries.append(inputs[0]))
     batch = Batch(*(each.to(device_of(model)) for each in make_batch([recording])))
     memory, lengths = model.encode(batch.features, batch.lengths)
     model.decode(shift_right(batch.targets, BOS), memory, lengths)
     hook.remove()
-    weights = attention(queries[0], memory, memory)[1]  # type: ignore[operator]
-    return weights[0].mean(dim=0).cpu()
+    return attention(queries[0], memory, memory)[1][0].cpu()
+
+
+def shares_of_heads(model: Recogniser, utterances: Sequence[Utterance]) -> Tensor:
+    """How much of each head's attention falls on the digit that is being named, on average: (head,)."""
+    pairs = zip(utterances, record(utterances))
+    shares = [[share_inside(head, said.places) for head in alignment(model, recorded)] for said, recorded in pairs]
+    return torch.tensor(shares).mean(dim=0)
 
 
 def share_inside(weights: Tensor, places: Sequence[tuple[int, int]]) -> float:
     """How much of the attention of each digit falls on frames that overlap with its own sound, on average.
 
-    weights: (digits + 1, time') as from `alignment`; places: begin and end of each digit, in samples.
+    weights: (digits + 1, time'), those of one head; places: begin and end of each digit, in samples.
     """
     begins = seconds_of_frames(weights.shape[1])
     ends = begins + FRAME_SECONDS

@@ -1,6 +1,6 @@
 """Spoken digits: recordings that come with the course, and how waves, rows of digits and noise are made of them.
 
-A wave is a tensor (samples,) with 8,000 samples per second. There are 44 voices of two speech synthesisers and one of a
+A wave is a tensor (samples,) with 8,000 samples per second. There are 52 voices of two speech synthesisers and one of a
 person; each says the ten digits once. `make_utterances` puts digits of one voice together into rows such as 4 0 7.
 `python -m benchmarks.make_voices` has made the recordings.
 """
@@ -8,7 +8,6 @@ person; each says the ten digits once. `make_utterances` puts digits of one voic
 from __future__ import annotations
 
 import math
-import sys
 import wave as wave_files
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 RATE = 8000  # samples per second
@@ -161,6 +159,29 @@ def add_noise(wave: Tensor, decibels: float, generator: torch.Generator | None =
     return wave + noise * power.sqrt()
 
 
+def draw_utterances(
+    voices: Sequence[Voice],
+    number: int,
+    seed: int,
+    decibels: tuple[float, float],
+    shortest: int = 3,
+    longest: int = 6,
+) -> Iterator[Utterance]:
+    """Rows of `shortest` to `longest` digits, with noise somewhere between the two values of `decibels`.
+
+    The voices take turns. The same seed gives the same utterances.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    low, high = decibels
+    for i in range(number):
+        count = int(torch.randint(shortest, longest + 1, (), generator=generator))
+        digits = torch.randint(10, (count,), generator=generator).tolist()
+        clean = say(voices[i % len(voices)], digits, generator)
+        level = low + (high - low) * torch.rand((), generator=generator).item()
+        noisy = add_noise(clean.wave, level, generator)
+        yield Utterance(loudest_one(noisy), clean.digits, clean.places, clean.voice)
+
+
 def make_utterances(
     voices: Sequence[Voice],
     number: int,
@@ -169,22 +190,11 @@ def make_utterances(
     shortest: int = 3,
     longest: int = 6,
 ) -> list[Utterance]:
-    """Rows of `shortest` to `longest` digits, with noise somewhere between the two values of `decibels`.
+    """All of `draw_utterances` at once."""
+    return list(draw_utterances(voices, number, seed, decibels, shortest, longest))
 
-    The same seed gives the same utterances.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    results = []
-    for i in range(number):
-        voice = voices[i % len(voices)]
-        count = int(torch.randint(shortest, longest + 1, (), generator=generator))
-        digits = torch.randint(10, (count,), generator=generator).tolist()
-        clean = say(voice, digits, generator)
-        low, high = decibels
-        level = low + (high - low) * torch.rand((), generator=generator).item()
-        noisy = add_noise(clean.wave, level, generator)
-        results.append(Utterance(loudest_one(noisy), clean.digits, clean.places, clean.voice))
-    return results
+
+# --- back to sound --------------------------------------------------------------------------------------
 
 
 def sound_of(log_energies: Tensor, filterbank: Tensor, hop: int, seed: int = 0) -> Tensor:

@@ -81,9 +81,9 @@ claim("52 voices of synthesisers and one person", len(everybody.person) == 1 and
     len(group) for group in (everybody.train, everybody.unseen, everybody.other_machine)) == 52)  # fmt: skip
 
 # %% [markdown]
-# A vowel is a wave that repeats; its pitch is how often. Which vowel it is, is a matter of *frequencies*: the mouth lets
-# some through and dampens others. The {{term spectrum}} shows them, and it does not change if the wave begins a
-# thousandth of a second later, when every sample is another number.
+# A vowel is a wave that repeats; its pitch is how often. Which vowel it is depends on *frequencies*: the mouth lets some
+# through and dampens others. The {{term spectrum}} shows them, and it hardly changes if the wave begins a thousandth of
+# a second later, when every sample is another number.
 #
 # **The simple way, and why it fails:** take one spectrum of the whole recording. Whatever has been said is in it, but
 # not *when*. Say the digits in the opposite order:
@@ -148,7 +148,7 @@ figure, ax = plt.subplots(figsize=(9, 3.2))
 for i in range(5):
     start = (first + i) * HOP
     time = 1000 * (start + torch.arange(LENGTH)) / RATE
-    ax.plot(time, pieces[first + i] / 2 - i, color=COLOURS[i], linewidth=1)
+    ax.plot(time, pieces[first + i] - i, color=COLOURS[i], linewidth=1)
 ax.set(title="Neighbouring frames share two thirds of their samples", xlabel="milliseconds", ylabel="frame")
 ax.set_yticks(range(0, -5, -1), [first + i for i in range(5)])
 plt.show()
@@ -238,8 +238,8 @@ filters = own_filterbank(N_MELS, LENGTH, RATE)  # (N_MELS, 129)
 figure, ax = plt.subplots(figsize=(9, 2.6))
 for i, row in enumerate(filters):
     ax.plot(bins, row, color=COLOURS[i % 2], linewidth=1, label=("even filters", "odd filters")[i] if i < 2 else None)
-ax.set(title=f"{N_MELS} mel filters", xlabel="hertz", ylabel="weight")
-ax.legend(loc="upper right")
+ax.set(title=f"{N_MELS} mel filters", xlabel="hertz", ylabel="weight", ylim=(0, 1.35))
+ax.legend(loc="upper right", ncols=2)
 plt.show()
 below_1000 = (bins[filters.argmax(dim=1)] < 1000).sum().item()
 print(f"{below_1000} of {N_MELS} filters have their peak below 1,000 Hz, a quarter of the range")
@@ -500,17 +500,19 @@ alone_losses = recogniser.train_recogniser(alone, bar(batches(SHORT), "attention
 
 
 def show_alignment(model: recogniser.Recogniser, utterance: voices.Utterance, title: str) -> float:
-    """The weights of cross-attention over the waveform. Returns: the share that falls on the right digit."""
+    """The weights of the best head over the waveform. Returns: how much of it falls on the right digit, on average."""
+    others = voices.make_utterances(everybody.unseen, 2 if FAST else 24, seed=15, decibels=(30, 30))
+    shares = recogniser.shares_of_heads(model, others)
     (recording,) = recogniser.record([utterance], own_log_mel)
-    weights = recogniser.alignment(model, recording)  # (digits + 1, time')
-    share = recogniser.share_inside(weights, utterance.places)
+    weights = recogniser.alignment(model, recording)[shares.argmax()]  # (digits + 1, time')
+    share = shares.max().item()
     times = recogniser.seconds_of_frames(weights.shape[1]) + recogniser.FRAME_SECONDS / 2
     figure, axes = plt.subplots(2, 1, figsize=(9, 3.6), sharex=True, height_ratios=(1, 2))
     axes[0].plot(torch.arange(len(utterance.wave)) / RATE, utterance.wave, linewidth=0.5)
     for (start, end), digit in zip(utterance.places, utterance.digits):
         axes[0].axvspan(start / RATE, end / RATE, color=COLOURS[3], alpha=0.2, linewidth=0)
         axes[0].text((start + end) / 2 / RATE, 1.1, digit, ha="center")
-    axes[0].set(title=f"{title}: {share:.0%} of the attention on the right digit", ylabel="pressure", ylim=(-1.1, 1.6))
+    axes[0].set(title=f"{title}. In 24 recordings, {share:.0%} on the right digit", ylabel="pressure", ylim=(-1.1, 1.6))
     names = [*utterance.digits, "EOS"]
     drawn = axes[1].pcolormesh(times, range(len(names)), weights, shading="nearest", vmin=0)
     axes[1].set_yticks(range(len(names)), names)
@@ -604,8 +606,8 @@ claim("there is one path of four frames", abs(by_hand[0] + small[range(4), [1, 0
 # %% [markdown]
 # That is hopeless for a real recording. The **forward algorithm** does the same sum frame by frame. Write the text with
 # a blank before, between and after its labels: the *states* $z = (\_, 1, \_, 1, \_, 2, \_)$. Every path that says the
-# text walks through them from left to right. Let $\alpha_t(s)$ be the sum over all beginnings of paths that are in state
-# $s$ at frame $t$. At each frame a path *stays*, takes a *step*, or *skips* a blank between two different labels:
+# text walks through them from left to right. Let $\alpha_t(s)$ be the sum over all beginnings of paths that are in
+# state $s$ at frame $t$. At each frame a path *stays*, takes a *step*, or *skips* a blank between two different labels:
 #
 # $$\alpha_1(1) = p_1(z_1), \quad \alpha_1(2) = p_1(z_2), \quad \alpha_1(s) = 0 \text{ for all others}$$
 #
@@ -615,8 +617,8 @@ claim("there is one path of four frames", abs(by_hand[0] + small[range(4), [1, 0
 # $$P(y) = \alpha_T(\text{last label}) + \alpha_T(\text{last blank})$$
 #
 # Products of hundreds of probabilities are 0 in a computer, so all is done with logarithms: products become sums, and
-# sums become `torch.logsumexp`. Take $-10^{30}$ for $\ln 0$: the gradient of a log-sum-exp over nothing but $-\infty$ is
-# NaN.
+# sums become `torch.logsumexp`. Take $-10^{30}$ for $\ln 0$: the gradient of a log-sum-exp over nothing but
+# $-\infty$ is NaN.
 #
 # {{exercise ctc_loss}}
 
@@ -665,7 +667,8 @@ slopes = [torch.autograd.grad(loss, larger)[0] for loss in (mine, theirs)]
 print(f"50 frames: forward {mine.item():.9f}, torch {theirs.item():.9f}")
 
 # %% claims
-claim("forward and all paths agree", max(abs(own_ctc(small[:t], target).item() - b) for t, b in zip((4, 5, 6), by_hand)) < 1e-4)  # fmt: skip
+apart = max(abs(own_ctc(small[:time], target).item() - loss) for time, loss in zip((4, 5, 6), by_hand))
+claim("forward and all paths agree", apart < 1e-4)
 claim("torch agrees", abs(mine.item() - theirs.item()) < 1e-9)
 
 # %% [markdown]
@@ -676,7 +679,9 @@ claim("torch agrees", abs(mine.item() - theirs.item()) < 1e-9)
 # %% figure Your CTC loss finds the digits in the sound
 (heard,) = recogniser.record([listened_to], own_log_mel)
 with torch.no_grad():
-    memory, frame_lengths = listener.encode(heard.features[None].to(device), torch.tensor([len(heard.features)]).to(device))
+    memory, frame_lengths = listener.encode(
+        heard.features[None].to(device), torch.tensor([len(heard.features)]).to(device)
+    )
     frame_log_probs = listener.ctc(memory)[0].log_softmax(dim=-1).cpu()  # (time', 13)
 frame_log_probs.requires_grad_()
 (slope,) = torch.autograd.grad(own_ctc(frame_log_probs, heard.ids), frame_log_probs)
@@ -761,7 +766,7 @@ if not FAST:
 #
 # Said was 4 0 7 7, heard was 4 7 7. Compared place by place, two of four digits would be wrong, though only one is
 # missing. The fair measure is the {{term edit distance}}: how many digits have to be replaced, deleted or inserted, at
-# the least, to make one row of the other? With $D_{i,j}$ for the first $i$ digits of one and the first $j$ of the other:
+# the least, to make one row of the other? With $D_{i,j}$ for the first $i$ digits of $a$ and the first $j$ of $b$:
 #
 # $$D_{i,0} = i \qquad D_{0,j} = j \qquad D_{i,j} = \min\left(D_{i-1,j-1} + [a_i \ne b_j],\;\;
 # D_{i-1,j} + 1,\;\; D_{i,j-1} + 1\right)$$
@@ -795,9 +800,11 @@ check(edit_distance)
 # %% figure The table of distances, from prefix to prefix
 own_distance = yours("edit_distance", edit_distance)
 words, guess = [4, 0, 7, 7], [4, 7, 7]
-table = torch.tensor([[own_distance(words[:i], guess[:j]) for j in range(len(guess) + 1)] for i in range(len(words) + 1)])
+table = torch.tensor(
+    [[own_distance(words[:i], guess[:j]) for j in range(len(guess) + 1)] for i in range(len(words) + 1)]
+)
 show_matrix(
-    table.float(), "Distance of the first digits said to the first digits heard", rows="said", columns="heard",
+    table.float(), "Distances of beginnings", rows="said", columns="heard",
     row_names=["nothing", *map(str, words)], column_names=["nothing", *map(str, guess)], numbers=True,
 )  # fmt: skip
 plt.show()
@@ -811,8 +818,8 @@ claim("one digit is missing", table[-1, -1] == 1)
 # ## 13 · Noise, and voices it has never heard
 #
 # Now the tests, from easy to hard: voices of the training with new rows of digits; other voices of the same
-# synthesiser; voices of *another* synthesiser, flite, which was built from recordings of people; and a person. Each with
-# noise at 30, 10 and 0 decibels: the voice has 1,000, 10 and 1 times the power of the noise. Listen first:
+# synthesiser; voices of *another* synthesiser, flite, which was built from recordings of people; and a person. Each
+# with noise at 30, 10 and 0 decibels: the voice has 1,000, 10 and 1 times the power of the noise. Listen first:
 
 # %%
 for decibels in (30, 10, 0):
@@ -924,17 +931,17 @@ else:
 # Attention sees everything at once, but a sound is local: a consonant is a matter of a few neighbouring frames. Our
 # model leaves that to the front end. Three well-known encoders put convolutions into *every* layer:
 #
-# | encoder | a layer is |
-# |---|---|
-# | Transformer | attention → feed-forward |
-# | **Conformer** (Gulati et al. 2020) | half a feed-forward → attention → convolution → half a feed-forward, one after the other; the convolution is {{term depthwise convolution|depthwise}} and gated |
-# | **Branchformer** (Peng et al. 2022) | two branches side by side, attention for the whole and a gated convolution for the neighbourhood; then they are merged |
-# | **E-Branchformer** (Kim et al. 2022) | the same branches, merged by a depthwise convolution, between two halves of a feed-forward as in the Conformer |
+# - **Conformer** (Gulati et al. 2020): half a feed-forward → attention → convolution → half a feed-forward, one after
+#   the other. The convolution is gated and {{term depthwise convolution|depthwise}}. "Half" means that its output is
+#   added to the residual path with a factor of ½.
+# - **Branchformer** (Peng et al. 2022): two branches side by side, attention for the whole recording and a gated
+#   convolution for the neighbourhood, then merged by a linear layer.
+# - **E-Branchformer** (Kim et al. 2022): the same branches, merged with a depthwise convolution, and between two halves
+#   of a feed-forward as in the Conformer.
 #
-# "Half" means that its output is added to the residual path with a factor of ½. All of them use positions that are
-# relative. Mind the masks: a convolution with width above 1 mixes neighbours, so padding has to be set to 0 before each
-# of them, or it leaks into real frames. Here is the convolution of a Conformer, and what happens at the end of a
-# recording:
+# Mind the masks: such a convolution keeps the length, so its last windows reach into the padding. That has to be set to
+# 0 before each of them, or it leaks into real frames. Here is the convolution of a Conformer (without its norm), and
+# what happens at the end of a recording:
 
 
 # %%
