@@ -25,7 +25,7 @@ from course_lib.recogniser import (
 from course_lib.training import print_progress
 from course_lib.voices import Voice, load_voices, make_utterances
 
-STEPS, RECORDINGS = 1000, 6000  # of the notebook
+STEPS, RECORDINGS = 1200, 6000  # of the notebook
 SHIPPED_STEPS, SHIPPED_RECORDINGS = 3000, 12_000
 BATCH_SIZE = 32
 TESTS = 240  # utterances

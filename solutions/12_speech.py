@@ -479,7 +479,7 @@ claim("with the old lengths padding ruins the result", rates["old lengths"][1] >
 
 # %%
 own_front_end = yours("ConvFrontEnd", ConvFrontEnd)
-SHORT, STEPS, NUMBER = (2, 4, 40) if FAST else (250, 1000, 6000)
+SHORT, STEPS, NUMBER = (2, 4, 40) if FAST else (250, 1200, 6000)
 recordings = recogniser.training_recordings(everybody.train, NUMBER, seed=1, log_mel=own_log_mel)
 
 
@@ -833,22 +833,25 @@ groups = {
     "a person": everybody.person,
 }
 TESTS = 12 if FAST else 240  # utterances of 3 to 6 digits each
-results = {}
-print(f"{'':24}{'dB':>3}     CTC  decoder   both")
+results, of_the_course = {}, {}
+print(f"{'':29}{'your model':^22}{'the course`s, 3,000 steps':>28}")
+print(f"{'':24}{'dB':>3}" + 2 * "     CTC  decoder   both  ")
 for name, group in groups.items():
     for decibels in (30, 10, 0):
         tests = voices.make_utterances(group, TESTS, seed=99, decibels=(decibels, decibels))
-        guesses = recogniser.recognise(both, recogniser.record(tests, own_log_mel))
-        said = [test.digits for test in tests]
-        results[name, decibels] = [recogniser.error_rate(guess, said, own_distance) for guess in guesses]
-        print(f"{name:24}{decibels:3}  " + "  ".join(f"{rate:6.1%}" for rate in results[name, decibels]))
+        said, heard = [test.digits for test in tests], recogniser.record(tests, own_log_mel)
+        for model, table in ((both, results), (listener, of_the_course)):
+            guesses = recogniser.recognise(model, heard)
+            table[name, decibels] = [recogniser.error_rate(guess, said, own_distance) for guess in guesses]
+        cells = ["  ".join(f"{rate:6.1%}" for rate in table[name, decibels]) for table in (results, of_the_course)]
+        print(f"{name:24}{decibels:3}  " + "    ".join(cells))
 figure, ax = plt.subplots(figsize=(9, 3.4))
 for i, decibels in enumerate((30, 10, 0)):
-    bars = ax.bar([place + 0.27 * (i - 1) for place in range(4)], [100 * results[name, decibels][0] for name in groups],
-        0.25, label=f"{decibels} dB", color=COLOURS[i])  # fmt: skip
+    heights = [100 * results[name, decibels][0] for name in groups]
+    bars = ax.bar([place + 0.27 * (i - 1) for place in range(4)], heights, 0.25, label=f"{decibels} dB")
     ax.bar_label(bars, fmt="%.0f", fontsize=8)
 ax.set_xticks(range(4), groups)
-ax.set(title="CTC: digits wrong, missing or too many", ylabel="% of the digits said")
+ax.set(title="Your model, by CTC: digits wrong, missing or too many", ylabel="% of the digits said")
 ax.legend(title="noise")
 plt.show()
 
