@@ -834,7 +834,7 @@ groups = {
 }
 TESTS = 12 if FAST else 240  # utterances of 3 to 6 digits each
 results, of_the_course = {}, {}
-print(f"{'':29}{'your model':^22}{'the course`s, 3,000 steps':>28}")
+print(f"{'':29}{'your model':26}{'the model of the course'}")
 print(f"{'':24}{'dB':>3}" + 2 * "     CTC  decoder   both  ")
 for name, group in groups.items():
     for decibels in (30, 10, 0):
