@@ -21,7 +21,7 @@
 # %% setup
 import math
 import os
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -708,8 +708,24 @@ claim("most frames are blank", blank_share > 0.5)
 # %% [markdown]
 # A digit is named in one or two frames, and most frames are blank. Paths can only go forwards: that speech runs from
 # left to right is built in. The price: CTC says something at each frame *without knowing what it has said at the
-# others*. It has no language model. The decoder of section 8 is one.
+# others*. The decoder of section 8 does know: it is given all digits so far.
 #
+# {{question too_short}}
+#
+# To save time, a friend adds two more convolutions with stride 2, so that a frame of the encoder stands for 160
+# milliseconds instead of 40. For some recordings the CTC loss becomes infinite, for most it does not. Which ones, and
+# why? Say how many frames the text 7 7 7 4 needs at least. Does the decoder have the same problem?
+
+# %% answer too_short 2 [markdown]
+# ### BEGIN SOLUTION
+# Every label needs a frame of its own, and between two equal labels there has to be a blank. 7 7 7 4 needs 4 + 2 = 6
+# frames: `7 _ 7 _ 7 4`. If fast speech leaves fewer frames than that, no path collapses to the text, its probability is
+# 0 and the loss infinite. So it hits fast recordings, those with repeated digits first. (1 point.) The decoder does
+# not: it may say any number of digits about any number of frames, and its loss stays finite, though it has to tell
+# digits apart that share a frame. (1 point.)
+# ### END SOLUTION
+
+# %% [markdown]
 # ## 11 · Both together
 #
 # Both can sit on the same encoder (Watanabe et al. 2017). The CTC part teaches the encoder quickly where things are:
@@ -871,6 +887,31 @@ if not FAST:
 # more, even without noise. All training voices are made by the same formulas: whatever those have in common, and people
 # have not, was never ruled out. **A test on the voices of the training says nothing about the next person.** Real
 # systems learn from thousands of speakers for that reason.
+#
+# Where does the decoder go wrong? Look at rows in which a digit is said twice in a row, and at all others (the course's
+# model, voices of the training):
+
+# %%
+tests = voices.make_utterances(everybody.train, 24 if FAST else 300, seed=123, decibels=(5, 30))
+guesses = recogniser.recognise(listener, recogniser.record(tests))
+with_repeat = {True: [], False: []}
+for i, test in enumerate(tests):
+    with_repeat[any(a == b for a, b in pairwise(test.digits))].append(i)
+by_repeat = {}
+for repeats, rows in with_repeat.items():
+    said = [tests[i].digits for i in rows]
+    by_repeat[repeats] = [recogniser.error_rate([way[i] for i in rows], said, own_distance) for way in guesses]
+    print(f"{'with' if repeats else 'without':8} a repeated digit: {len(rows):3} rows; "
+        f"wrong by CTC {by_repeat[repeats][0]:5.2%}, by the decoder {by_repeat[repeats][1]:5.2%}")  # fmt: skip
+
+# %% claims
+if not FAST:
+    claim("the decoder stumbles over repeated digits", by_repeat[True][1] > 5 * by_repeat[False][1])
+    claim("CTC does not", by_repeat[True][0] < 0.5 * by_repeat[True][1])
+
+# %% [markdown]
+# In *7 7* both sevens sound alike, and so do their keys. To attend to the second one the decoder has to count. CTC has
+# the blank for that.
 #
 # ## 14 · Which digits? And you?
 #
