@@ -20,7 +20,7 @@ from benchmarks.tables import Row, machine, markdown
 from course_lib.exercises import all_exercises
 
 ALWAYS = [
-    *("checks", "mutation", "reversal", "translator", "pronunciation", "classification", "language_model"),
+    *("checks", "mutation", "reversal", "translator", "pronunciation", "classification", "language_model", "speech"),
     *("speed", "cache"),
 ]
 OF_THE_GRADER = ["grading", "thousand"]
