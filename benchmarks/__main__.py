@@ -20,6 +20,7 @@ from benchmarks.tables import Row, machine, markdown
 
 ALWAYS = [
     *("checks", "mutation", "reversal", "translator", "pronunciation", "classification", "language_model"),
+    "long_sequences",
     *("speed", "cache"),
 ]
 OF_THE_GRADER = ["grading", "thousand"]
