@@ -1,7 +1,8 @@
 """Long sequences: naive, tiled and fused attention, one head of width 64, up to 8,192 positions.
 
-All three give the same result. Extra memory is what the operating system had to add to the process for one forward pass,
-beside the inputs; each measurement has a process of its own (Linux only). The targets are ratios at the greatest length.
+All three give the same result. Extra memory is what the operating system had to add to the process for one forward
+pass, beside the inputs; each measurement has a process of its own (Linux only). The targets are ratios at the greatest
+length.
 """
 
 from __future__ import annotations

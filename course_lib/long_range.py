@@ -1,7 +1,7 @@
 """One task that needs a long memory, and three kinds of models that read: recurrent, convolutional, attentive.
 
-A sequence is noise in which a few things are said, "a is 3", "b is 0", each at a random place and in a single symbol. Its
-last symbol asks for one of them, "b?", and the model has to say the value.
+A sequence is noise in which a few things are said, "a is 3", "b is 0", each at a random place and in a single symbol.
+Its last symbol asks for one of them, "b?", and the model has to say the value.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def train_reader(model: nn.Module, things: int, steps: Iterable[int], length: in
 
 @torch.no_grad()
 def right_by_distance(model: nn.Module, things: int, sequences: int, length: int = LENGTH) -> tuple[float, list[float]]:
-    """How often the model is right on new sequences: the share of all, and by eighths of the distance, nearest first."""
+    """How often the model is right on new sequences: on all, and by eighths of the distance, nearest first."""
     device = device_of(model)
     ids, values, distances = made_sequences(sequences, length, things, seed=10**9)
     right = (model(ids.to(device)).argmax(dim=-1).cpu() == values).double()  # (sequences,)

@@ -77,7 +77,7 @@ class Paged:
 
 @dataclass
 class Service:
-    """What happened: how many tokens and sequences were in memory after each step, and who has which place in the end."""
+    """How many tokens and sequences were in memory after each step, and who has which places in the end."""
 
     held: list[int]
     running: list[int]
