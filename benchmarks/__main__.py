@@ -21,6 +21,7 @@ from course_lib.exercises import all_exercises
 
 ALWAYS = [
     *("checks", "mutation", "reversal", "translator", "pronunciation", "classification", "language_model", "speech"),
+    "long_sequences",
     *("speed", "cache"),
 ]
 OF_THE_GRADER = ["grading", "thousand"]

@@ -21,6 +21,7 @@ TOPICS = (
     "classification",
     "language_model",
     "speech",
+    "long_sequences",
 )
 
 
