@@ -20,6 +20,7 @@ TOPICS = (
     "decoding",
     "classification",
     "language_model",
+    "you_are_the_grader",
 )
 
 
