@@ -331,7 +331,7 @@ def published_dropout(x, noise, p, training):
 
 # %% [markdown]
 # A result of chance cannot be compared with a right answer. Its **mean** can, if you know how far a mean may stray. The
-# mean of $n$ draws with standard deviation $\sigma$ strays by about $\sigma / \sqrt n$, the *standard error*; four of
+# mean of $n$ draws with standard deviation $\sigma$ strays by about $\sigma / \sqrt n$, the {{term standard error}}; four of
 # them are exceeded once in 16,000 times. So the test needs no luck, only enough draws. What should the mean be? A layer
 # that learns with dropout meets its input again without it, so the mean should stay what it was.
 
@@ -696,6 +696,8 @@ claim("from 1e-6 on all are accepted", min(right_results[3:]) == len(right_atten
 claim("from there to 0.01 it hardly matters", tolerance_results[3] - tolerance_results[7] <= 1)
 claim("at 1 many slip through", tolerance_results[-1] < 0.8 * tolerance_results[5])
 claim("a comparison of outputs alone leaves some", max(size_results.values()) < 65)
+claim("there are 65", len(wrong_attentions) == 65 and len(right_attentions) == 6)
+claim("NaN is not larger", not float("nan") > 1e-3)
 
 # %% [markdown]
 # - **Sizes.** With all sizes 1 there is one key and every weight is 1. With all sizes equal, an axis too many or the
@@ -705,6 +707,8 @@ claim("a comparison of outputs alone leaves some", max(size_results.values()) < 
 #   Use inputs with a standard deviation near 1, and add one extreme case for overflow.
 # - **Tolerance.** Five of six right answers differ from ours in the seventh digit, because they add in another order. A
 #   tolerance below $10^{-6}$ refuses them; from there to $10^{-2}$ it hardly matters; at 1 wrong answers slip through.
+#   And beware of NaN, which is neither larger nor smaller than anything: `difference > 1e-3` is False for it, so ask
+#   whether the difference is *within* the tolerance, as `torch.allclose` does.
 #
 # What is left are mistakes that no output shows: a cut gradient, an input that was changed, a special case. Shapes are
 # `q` (..., query, $d_k$), `k` (..., key, $d_k$), `v` (..., key, $d_v$), with any number of axes in front. A right answer
@@ -848,6 +852,7 @@ for ax, (name, kind) in zip(axes, kinds.items(), strict=True):
     maps[name] = who_sees_whom(kind(8, 2, 12)(x, memory, right_mask(6), real), x)[0]
     show_matrix(maps[name].float(), name, rows="output", columns="target", numbers=False, limits=(0, 1), ax=ax)
     ax.title.set_fontsize(9)
+plt.suptitle("Yellow: the output depends on this target, by gradients")
 plt.show()
 
 # %% claims
@@ -856,8 +861,29 @@ claim("the others are not", all(not torch.equal(found, right_mask(6)) for name, 
 
 # %% [markdown]
 # In these pictures, source and target have the same length. That lets the last mistake run at all: with different
-# lengths, the source's mask would not fit the targets. A size that is too comfortable hides mistakes, and here one that
-# is not lets them raise an error.
+# lengths, the source's mask would not fit the targets, and torch would say so.
+#
+# Perturbation has a trap of its own. *How* do you change an input? Adding 1 to all its features looks like a change:
+
+# %%
+torch.manual_seed(0)
+leaking = wrong_layers["ForgetsTheCausalMask"](8, 2, 12).eval()
+x, memory = torch.randn(1, 6, 8), torch.randn(1, 6, 8)
+moves = {}
+for name, change in (("add 1", torch.ones(8)), ("add noise", torch.randn(8))):
+    changed = x.clone()
+    changed[:, -1] += change  # the last target
+    with torch.no_grad():
+        before, after = leaking(x, memory, right_mask(6)), leaking(changed, memory, right_mask(6))
+    moves[name] = (after - before)[:, :-1].abs().max().item()
+    print(f"{name:10} the earlier outputs move by {moves[name]:.7f}")
+
+# %% claims
+claim("a constant goes unnoticed", moves["add 1"] < 1e-5)
+claim("noise does not", moves["add noise"] > 1e-3)
+
+# %% [markdown]
+# {{term LayerNorm}} takes a constant away again, and the leak goes unseen. Use random noise.
 #
 # The layer is made as `DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first)` and called as `layer(x, memory,
 # mask, memory_mask)`. The mask of the targets is $(b, t, t)$, that of the source $(b, 1, s)$. An output may depend on
