@@ -26,10 +26,10 @@ accepts_causal_mask = WrittenTest(
         "What is true of every right mask of n = 4? Its shape; which places are allowed; that it says no more than yes "
         "and no. Each mistake breaks one of these.",
         "Compare all n × n places with j <= i, for two or three sizes: at n = 1 most mistakes cannot be seen.",
-        "Right masks come as bool, as 0 and 1 in whole numbers, or as floats. mask.bool() makes them comparable, but it "
-        "also turns 0 and -inf into False and True: test that mask.eq(mask.bool()) everywhere first.",
-        "want = torch.arange(n) <= torch.arange(n)[:, None]; accept if the shape is (n, n), mask.eq(mask.bool()).all() "
-        "and mask.bool().equal(want), for n = 1, 2 and 5.",
+        "Right masks come as bool, as 0 and 1 in whole numbers, or as floats: mask.eq(want) is the same for all of "
+        "them. But it also stretches a shape that does not fit, so look at the shape as well.",
+        "want = torch.arange(n) <= torch.arange(n)[:, None]; accept if mask.shape == want.shape and "
+        "mask.eq(want).all(), for n = 1, 2 and 5.",
     ],
 )
 
