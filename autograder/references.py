@@ -52,7 +52,7 @@ def __getattr__(name):
         raise AttributeError(name)
     return lambda *args, **kwargs: None
 '''
-USED_BY_THE_RUNNER = ("bench", "devices", "inputs", "settings")
+USED_BY_THE_RUNNER = ("bench", "devices", "inputs", "programs", "settings")
 
 Definition = tuple[str, str]  # module, name
 

@@ -26,6 +26,7 @@ from .properties import Examination, no_garbage_collection, one_thread
 from .signature import ERROR, Signature, matching, signature_of
 from .subject import Event, Subject
 from .variants import variants_of
+from .written_test import WrittenTest
 
 FILE = Path(__file__).with_name("index.npz")
 ENGINE = ("changes.py", "variants.py", "signature.py")
@@ -188,7 +189,7 @@ def out_of_date(names: Iterable[str] | None = None) -> list[str]:
     from course_lib.exercises import all_exercises
 
     digests = stored_entries()["digests"]
-    exercises = all_exercises()
+    exercises = {name: e for name, e in all_exercises().items() if not isinstance(e, WrittenTest)}
     return [name for name in names or exercises if digests.get(name) != digest_of(exercises[name])]
 
 

@@ -22,6 +22,7 @@ TOPICS = (
     "language_model",
     "speech",
     "long_sequences",
+    "you_are_the_grader",
 )
 
 
