@@ -26,7 +26,6 @@ from .properties import Examination, no_garbage_collection, one_thread
 from .signature import ERROR, Signature, matching, signature_of
 from .subject import Event, Subject
 from .variants import variants_of
-from .written_test import WrittenTest
 
 FILE = Path(__file__).with_name("index.npz")
 ENGINE = ("changes.py", "variants.py", "signature.py")
@@ -186,10 +185,10 @@ def digest_of(exercise: Exercise) -> str:
 
 def out_of_date(names: Iterable[str] | None = None) -> list[str]:
     """Those of the exercises (of all, if none are named) whose entries have to be made anew."""
-    from course_lib.exercises import all_exercises
+    from course_lib.exercises import exercises_to_build
 
     digests = stored_entries()["digests"]
-    exercises = {name: e for name, e in all_exercises().items() if not isinstance(e, WrittenTest)}
+    exercises = exercises_to_build()
     return [name for name in names or exercises if digests.get(name) != digest_of(exercises[name])]
 
 

@@ -22,7 +22,8 @@ from .subject import Subject
 from .written_test import ACCEPTS, CATCHES, Reply, WrittenTest, reply_to, whole_points
 
 MOST_NAMED = 3  # things that a test missed, in the name of what is wrong with it
-REFUSES, LETS_THROUGH = "refuses_", "lets_through_"
+REFUSES, LETS_THROUGH = "refuses_", "lets_through_"  # begin the ids of what it missed
+A_RIGHT_ONE = "refuses a right implementation"
 
 
 def tried(
@@ -127,11 +128,11 @@ class Findings:
 
 
 def sentence_about(exercise: WrittenTest, name: str) -> str:
-    """What a test missed, as its id says."""
+    """What a test missed, as its id says; nothing if the exercise does not know it."""
     if name.startswith(REFUSES):
-        return f"Your test refuses a right implementation, `{name.removeprefix(REFUSES)}`."
-    mistake = name.removeprefix(LETS_THROUGH)
-    return f'Your test lets a mistake through, `{mistake}`: "{deed_of(exercise.mistakes[mistake])}"'
+        return f"Your test {A_RIGHT_ONE}, `{name.removeprefix(REFUSES)}`."
+    mistake = exercise.known.get(name.removeprefix(LETS_THROUGH))
+    return f'Your test lets a mistake through, `{mistake.__name__}`: "{deed_of(mistake)}"' if mistake else ""
 
 
 def joined(said: str, *sentences: str) -> str:

@@ -89,8 +89,8 @@ def expect_loss(subject, log_probs, target, blank):
     shown = "infinite" if got == INFINITE else f"{got:.4f}"
     expect(
         abs(got - want) <= 1e-5 + 1e-4 * abs(want),
-        f"{frame_count(len(log_probs))}, target {target.tolist()}, blank {blank}: the loss should be {want:.4f}, but yours "
-        f"is {shown}.",
+        f"{frame_count(len(log_probs))}, target {target.tolist()}, blank {blank}: the loss should be {want:.4f}, but "
+        f"yours is {shown}.",
     )
 
 
