@@ -74,7 +74,7 @@ def kept_lines() -> dict[str, Line]:
 def keep(lines: list[Line]) -> None:
     """Write the table: these lines in place of the former ones of the same exercises."""
     known = kept_lines() | {line[0]: line for line in lines}
-    TABLE.write_text(table([known[name] for name in all_exercises() if name in known]), encoding="utf-8")
+    TABLE.write_text(table([known[name] for name in exercises_to_build() if name in known]), encoding="utf-8")
 
 
 def run(write: bool = False, only: list[str] | None = None) -> list[Row]:
