@@ -10,6 +10,7 @@ cases. Nothing that the second run prints, raises or returns is shown to anybody
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import time
 from dataclasses import dataclass, field, replace
@@ -105,8 +106,14 @@ class Submission:
         return {code[i] for i in found}
 
     @functools.cached_property
-    def first_exercise(self) -> str:
-        return next(name for cell in self.cells if (name := exercise_of(cell)) is not None)
+    def exercises(self) -> list[str]:
+        """In the order of the notebook."""
+        return list(dict.fromkeys(name for cell in self.cells if (name := exercise_of(cell)) is not None))
+
+    @functools.cached_property
+    def following(self) -> dict[str, str]:
+        """exercise -> the next one."""
+        return dict(itertools.pairwise(self.exercises))
 
 
 class Trial:
@@ -184,7 +191,7 @@ class Trial:
     def new_runner(self) -> Runner:
         runner = Runner(self.submission.warm, self.submission.limits, self.submission.clock)
         self.judged.walls = runner.walls
-        runner.request(self.patience.cell, "course", modules=visible_sources(self.submission.first_exercise))
+        runner.request(self.patience.cell, "course", modules=visible_sources(self.submission.exercises[0]))
         return runner
 
     def replay(self, i: int, runner: Runner) -> None:
@@ -262,7 +269,9 @@ class Trial:
                 self.runner.bury()
 
     def ask_to_reveal(self, runner: Runner, cell: NotebookNode) -> None:
-        runner.request(self.patience.cell, "reveal", definitions=revealed_after(str(exercise_of(cell))))
+        name = str(exercise_of(cell))
+        definitions = revealed_after(name, self.submission.following.get(name))
+        runner.request(self.patience.cell, "reveal", definitions=definitions)
 
     def is_worth_asking(self, i: int, cell: NotebookNode) -> bool:
         """Whether hidden cases could tell anything about an answer that has met the visible ones."""
