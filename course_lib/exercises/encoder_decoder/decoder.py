@@ -395,18 +395,6 @@ class NormalisesTheInput(Decoder):
 
 
 @decoder.misconception
-class NormalisesTheMemoryToo(Decoder):
-    """The decoder's norm is applied to the memory as well. The memory goes to the layers as the encoder left it."""
-
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        require_partners(x, memory)
-        memory = self.norm(memory)
-        for layer in self.layers:
-            x = layer(x, memory, mask, memory_mask)
-        return self.norm(x)
-
-
-@decoder.misconception
 class NormalisesTheMemoryInEveryLayer(Decoder):
     """The decoder's norm is applied to the memory between the layers. Every layer reads the same memory, as the encoder
     left it.

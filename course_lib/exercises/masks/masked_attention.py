@@ -544,8 +544,8 @@ def exponential_overflows_despite_eps(q, k, v, mask):
 
 @masked_attention.misconception
 def exponential_overflows_despite_a_floor(q, k, v, mask):
-    """You take exp of the scores as they are and keep their sum above a small number. Subtract the row's maximum first, or
-    let softmax do it.
+    """You take exp of the scores as they are and keep their sum above a small number. Subtract the row's maximum
+    first, or let softmax do it.
 
     Beyond about 700 exp overflows to inf, and for very negative scores the small number takes the place of the sum."""
     d_k = q.shape[-1]

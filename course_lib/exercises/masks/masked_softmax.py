@@ -308,17 +308,6 @@ def exponential_overflows_despite_eps(scores, mask):
 
 
 @masked_softmax.misconception
-def exponential_overflows_despite_a_floor(scores, mask):
-    """You take exp of the raw scores and keep their sum above a small number. Subtract the maximum of the row's allowed
-    scores first, or let softmax do it.
-
-    Beyond about 700 exp overflows to inf, and for very negative scores the small number takes the place of the sum."""
-    allowed = allowed_places(mask, scores)
-    exponentials = scores.exp() * allowed
-    return exponentials / exponentials.sum(dim=-1, keepdim=True).clamp(min=1e-9)
-
-
-@masked_softmax.misconception
 def maximum_of_hidden_scores(scores, mask):
     """You take the exponentials relative to the maximum of the whole row, hidden scores included. (A softmax over the
     whole row does that, too.) The maximum has to be taken over the allowed keys only.
