@@ -1,5 +1,5 @@
-"""Every notebook on a GPU, before anything in it is answered: its cells put models and data on `device`, nothing that is
-there meets what is not, and where an answer is missing the course's own takes its place."""
+"""Every notebook on a GPU, before anything in it is answered: its cells put models and data on `device`, nothing that
+is there meets what is not, and where an answer is missing the course's own takes its place."""
 
 from __future__ import annotations
 
