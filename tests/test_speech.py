@@ -30,10 +30,6 @@ def report(exercise: str, answer):
     return grade(all_exercises()[exercise], Subject(answer))
 
 
-def said(seen) -> str:
-    return next(result.message for result in seen.checks if result.passed is False)
-
-
 def log_probabilities(time: int, vocab: int, seed: int = 0):
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(time, vocab, generator=generator, dtype=torch.float64).log_softmax(dim=-1)
@@ -146,8 +142,7 @@ def test_a_loop_over_starts_that_stops_too_early():
     def answer(wave, length, hop):
         return torch.stack([wave[s : s + length] for s in range(0, len(wave) - length, hop)])
 
-    seen = report("frames", answer)
-    assert seen.misconception == "stops_before_an_exact_fit"
+    assert report("frames", answer).misconception == "stops_before_an_exact_fit"
 
 
 def test_filters_of_numpy_with_rounded_corners():
@@ -195,6 +190,4 @@ def test_two_mistakes_in_one_front_end():
             x = self.conv_2(torch.relu(self.conv_1(features.transpose(1, 2))))
             return x.transpose(1, 2), lengths
 
-    seen = report("ConvFrontEnd", Answer)
-    assert "from before the convolutions" in said(seen)
-    assert "after the second convolution" in said(seen)
+    assert report("ConvFrontEnd", Answer).misconception == "KeepsTheLengths + ForgetsTheLastReLU"
