@@ -104,7 +104,7 @@ def frames_number(subject, case):
     cut_to_size(subject, *case.values())
 
 
-@framing.property("frame i begins at sample i · hop", points=1)
+@framing.property("frame i begins at sample i · hop", points=2)
 def frames_starts(subject, case):
     got, want = cut_to_size(subject, *case.values())
     for i, (mine, right) in enumerate(zip(got[:, 0].tolist(), want[:, 0].tolist(), strict=True)):
@@ -115,7 +115,7 @@ def frames_starts(subject, case):
         )
 
 
-@framing.property("and holds the samples that follow, unchanged", points=2)
+@framing.property("and holds the samples that follow, unchanged", points=3)
 def frames_content(subject, case):
     expect_frames(*cut_to_size(subject, *case.values()), *case.values())
 
