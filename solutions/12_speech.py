@@ -479,7 +479,7 @@ claim("with the old lengths padding ruins the result", rates["old lengths"][1] >
 
 # %%
 own_front_end = yours("ConvFrontEnd", ConvFrontEnd)
-SHORT, STEPS, NUMBER = (2, 4, 40) if FAST else (250, 1200, 6000)
+SHORT, STEPS, NUMBER = (2, 4, 40) if FAST else (300, 1200, 6000)
 recordings = recogniser.training_recordings(everybody.train, NUMBER, seed=1, log_mel=own_log_mel)
 
 
@@ -494,9 +494,20 @@ def batches(steps: int):
     return recogniser.batches_of(recordings, 32, steps, seed=1, pad=own_padding)
 
 
+few = voices.make_utterances(everybody.unseen, 12 if FAST else 96, seed=16, decibels=(30, 30))  # to watch the training
+
+
+def rates_of(model: recogniser.Recogniser) -> list[float]:
+    """Error rates by CTC, by the decoder and by both (section 12), on unseen voices."""
+    guesses = recogniser.recognise(model, recogniser.record(few, own_log_mel))
+    return [recogniser.error_rate(guess, [each.digits for each in few]) for guess in guesses]
+
+
 alone = new_recogniser()
 print(f"{sum(p.numel() for p in alone.parameters()):,} parameters, {len(recordings):,} recordings")
 alone_losses = recogniser.train_recogniser(alone, bar(batches(SHORT), "attention alone", SHORT), STEPS, ctc_weight=0)
+error_alone = rates_of(alone)[1]
+print(f"after {SHORT} steps {error_alone:.0%} of the digits are wrong")
 
 # %% figure Where the decoder listens, after a short training with attention alone
 
@@ -529,11 +540,13 @@ share_alone = show_alignment(alone, listened_to, f"Attention alone, {SHORT} step
 
 # %% claims
 if not FAST:
-    claim("attention alone has not found the digits", share_alone < 0.6)
+    claim("a third of the attention is elsewhere", share_alone < 0.75)
+    claim("and not by chance", share_alone > 0.4)
+    claim("about half of the digits or more are wrong", error_alone > 0.45)
 
 # %% [markdown]
-# Hardly. A decoder may look anywhere, in any order, and at first nothing tells it that speech runs from left to right.
-# It will find out in time. But there is a loss that knows it from the beginning.
+# It has begun to: the diagonal shows, but it is blurred, and most digits are wrong. A decoder may look anywhere, in any
+# order; that speech runs from left to right it has to find out. There is a loss that knows it from the beginning.
 #
 # ## 9 · CTC: collapse
 #
@@ -739,8 +752,19 @@ claim("most frames are blank", blank_share > 0.5)
 # %%
 TRAIN = True
 both = new_recogniser()
+on_the_way = {}
+
+
+def report(step: int, loss: float) -> None:
+    if step == SHORT:
+        on_the_way["CTC"], on_the_way["decoder"], _ = rates_of(both)
+
+
 if TRAIN:
-    both_losses = recogniser.train_recogniser(both, bar(batches(STEPS), "CTC and attention", STEPS), STEPS)
+    steps = bar(batches(STEPS), "CTC and attention", STEPS)
+    both_losses = recogniser.train_recogniser(both, steps, STEPS, report=report)
+    print(f"wrong after {SHORT} steps:", {name: f"{rate:.0%}" for name, rate in on_the_way.items()})
+    print(f"attention alone: {error_alone:.0%}")
 if FAST or not TRAIN:
     both = listener
 
@@ -769,11 +793,13 @@ claim("the decoder listens to the right digit", share_both > 0.6)
 if not FAST:
     at = SHORT - 25
     claim("with CTC the decoder learns sooner",
-        smoothed["attention, CTC beside it"][at].item() < smoothed["attention alone"][at].item() - 0.3)  # fmt: skip
-    claim("the decoder listens far better than before", share_both > share_alone + 0.2)
+        smoothed["attention, CTC beside it"][at].item() < smoothed["attention alone"][at].item() - 0.1)  # fmt: skip
+    claim("and CTC itself is ahead of both", on_the_way["CTC"] < min(on_the_way["decoder"], error_alone))
+    claim("the decoder listens better than before", share_both > share_alone + 0.1)
 
 # %% [markdown]
-# With CTC beside it the same decoder learns sooner, and its attention walks along the sound, digit by digit.
+# With CTC beside it the same decoder learns somewhat sooner, and CTC's own answers are ahead of both. At the end, the
+# attention walks along the sound, digit by digit.
 #
 # To recognise with both, let each make a proposal, CTC by the best label of each frame and the decoder greedily, and
 # take the one with the larger $\lambda \ln P_\text{CTC} + (1 - \lambda) \ln P_\text{decoder}$.
@@ -874,19 +900,23 @@ plt.show()
 # %% claims
 if not FAST:
     by_ctc = {where: rates[0] for where, rates in results.items()}
-    claim("voices of the training", by_ctc["voices of the training", 30] < 0.06)
-    claim("unseen voices are harder", by_ctc["unseen voices", 30] > by_ctc["voices of the training", 30])
-    claim("unseen voices at 30 dB", by_ctc["unseen voices", 30] < 0.2)
     claim("another synthesiser is much harder", by_ctc["another synthesiser", 30] > 1.5 * by_ctc["unseen voices", 30])
     claim("so is a person", by_ctc["a person", 30] > 1.5 * by_ctc["unseen voices", 30])
+    claim("about a third at 30 dB", all(0.2 < by_ctc[name, 30] < 0.45 for name in ("another synthesiser", "a person")))
+    claim("about two thirds at 0 dB", all(0.55 < by_ctc[name, 0] < 0.8 for name in ("another synthesiser", "a person")))
+    claim("nearly perfect", by_ctc["voices of the training", 30] < 0.03)
+    claim("several times as many", by_ctc["unseen voices", 30] > 2 * by_ctc["voices of the training", 30])
+    claim("more training helps", all(of_the_course[where][0] < rates[0] for where, rates in results.items()))
+    claim("but does not close the gap", of_the_course["a person", 30][0] > 3 * of_the_course["unseen voices", 30][0])
     claim("noise hurts everywhere", all(by_ctc[name, 0] > by_ctc[name, 30] + 0.05 for name in groups))
 
 # %% [markdown]
-# These are honest figures, and they fall off a cliff. On its own voices the recogniser is good. On unseen voices of the
-# same synthesiser it is worse, and on a synthesiser of another kind or a person it gets a third of the digits wrong, or
-# more, even without noise. All training voices are made by the same formulas: whatever those have in common, and people
-# have not, was never ruled out. **A test on the voices of the training says nothing about the next person.** Real
-# systems learn from thousands of speakers for that reason.
+# On the voices of its training the recogniser is nearly perfect as long as there is little noise. On unseen voices of
+# the same synthesiser it makes several times as many mistakes. On another synthesiser, or a person, about a third of
+# the digits are wrong even at 30 dB, and two thirds at 0 dB. More training (the model of the course took 3,000 steps on
+# twice as many rows) helps, but does not close the gap. All training voices are made by the same formulas, and the
+# model can rely on whatever these have in common and people do not. **A test on the voices of the training says little
+# about the next person.** That is why real systems learn from thousands of speakers.
 #
 # Where does the decoder go wrong? Look at rows in which a digit is said twice in a row, and at all others (the course's
 # model, voices of the training):
