@@ -675,10 +675,9 @@ own_ctc = yours("ctc_loss", ctc_loss)
 target = torch.tensor([1, 1, 2])
 print("all paths:", [f"{loss:.6f}" for loss in by_hand])
 print("forward:  ", [f"{own_ctc(small[:time], target):.6f}" for time in (4, 5, 6)])
-larger = torch.randn(50, 11, dtype=torch.double).log_softmax(dim=-1).requires_grad_()
+larger = torch.randn(50, 11, dtype=torch.double).log_softmax(dim=-1)
 text = torch.tensor([4, 4, 7, 1, 10])
 mine, theirs = own_ctc(larger, text), F.ctc_loss(larger[:, None], text[None], [50], [5], reduction="sum")
-slopes = [torch.autograd.grad(loss, larger)[0] for loss in (mine, theirs)]
 print(f"50 frames: forward {mine.item():.9f}, torch {theirs.item():.9f}")
 
 # %% claims
@@ -940,8 +939,8 @@ if not FAST:
     claim("CTC does not", by_repeat[True][0] < 0.5 * by_repeat[True][1])
 
 # %% [markdown]
-# In *7 7* both sevens sound alike, and so do their keys. To attend to the second one the decoder has to count. CTC has
-# the blank for that.
+# In *7 7* both sevens sound alike, so their keys are alike too. To attend to the second one, the decoder has to count.
+# CTC has the blank for that.
 #
 # ## 14 · Which digits? And you?
 #
@@ -965,13 +964,16 @@ show_matrix(
 plt.show()
 
 # %% [markdown]
-# Now you. Record yourself saying some digits in English, one after the other with hardly a pause, with any program that
-# writes WAV files, and put the file beside this notebook as `my_digits.wav`. It stays on your computer.
+# In a row that sums to less than 1, sometimes nothing was heard at all.
+#
+# Now you. Record yourself saying three to six digits in English (the training had no longer rows), one after the other
+# with hardly a pause, with any program that writes WAV files. Put the file beside this notebook as `my_digits.wav`. It
+# stays on your computer.
 
 # %%
 MY_RECORDING = Path("my_digits.wav")
 if MY_RECORDING.exists():
-    mine = voices.read_wav(MY_RECORDING)
+    mine = voices.trimmed(voices.read_wav(MY_RECORDING), silent=0.02)  # without the silence at both ends
     display(Audio(mine.numpy(), rate=RATE))
     my_features = recogniser.features_of(mine, own_log_mel)
     for name, model in (("your model", both), ("the course's model", listener)):
