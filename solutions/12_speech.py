@@ -190,8 +190,22 @@ claim("the window keeps the tone in its place", leak["Hann window"] < leak["cut 
 # %% [markdown]
 # ## 4 · Mel filters
 #
-# A frame of 256 samples has 129 frequencies, equally spaced. The ear is not built like that: it tells 200 from 250 Hz
-# easily, but hardly 3,000 from 3,050. The **mel scale** is made so that equal steps sound equally large:
+# A frame of 256 samples has 129 frequencies, equally spaced. The ear is not built like that. Listen to two steps of 50
+# Hz, first from 200 to 250, then from 3,000 to 3,050:
+
+# %%
+apart = []  # in mel
+for low in (200, 3000):
+    tones = [torch.sin(2 * math.pi * hertz * torch.arange(RATE // 2) / RATE) for hertz in (low, low + 50)]
+    apart.append(reference.hz_to_mel(torch.tensor([low, low + 50.0])).diff().item())
+    print(f"from {low:,} to {low + 50:,} Hz: {apart[-1]:.0f} mel")
+    display(Audio(torch.cat(tones).numpy(), rate=RATE))
+
+# %% claims
+claim("the first step is large, the second small", apart[0] > 3 * apart[1])
+
+# %% [markdown]
+# The first step sounds large, the second small. The **mel scale** is made so that equal steps sound equally large:
 #
 # $$\operatorname{mel}(f) = 2595 \, \log_{10}\!\left(1 + \frac{f}{700}\right) \qquad
 # f(m) = 700 \left(10^{m / 2595} - 1\right)$$
@@ -529,7 +543,7 @@ def show_alignment(model: recogniser.Recogniser, utterance: voices.Utterance, ti
     names = [*utterance.digits, "EOS"]
     drawn = axes[1].pcolormesh(times, range(len(names)), weights, shading="nearest", vmin=0)
     axes[1].set_yticks(range(len(names)), names)
-    axes[1].set(xlabel="seconds", ylabel="says", ylim=(len(names) - 0.5, -0.5))
+    axes[1].set(xlabel="seconds", ylabel="decoder says", ylim=(len(names) - 0.5, -0.5))
     figure.colorbar(drawn, ax=axes[1], label="weight")
     plt.show()
     return share
