@@ -55,6 +55,8 @@ LOUD, QUIET = 100.0, 1e-3
 
 def as_double(answer):
     """Without infinities, which cannot be compared; precision is nobody's business here."""
+    if isinstance(answer, Tensor) and answer.is_complex():
+        return torch.view_as_real(answer.detach().resolve_conj())
     if isinstance(answer, Tensor) and answer.is_floating_point():
         return answer.double().clamp(min=-1e6)
     return answer
