@@ -212,6 +212,32 @@ def forgets_the_last_label(ids, blank=0):
 
 
 @collapsing.misconception
+def keeps_a_blank_in_front(ids, blank=0):
+    """You keep the first label of the path whatever it is. If it is the blank, it goes like any other blank."""
+    kept = []
+    previous = None
+    for label in ids:
+        if previous is None or (label != previous and label != blank):
+            kept.append(label)
+        previous = label
+    return kept
+
+
+@collapsing.misconception
+def removes_one_blank(ids, blank=0):
+    """You remove one blank, the first. All of them go."""
+    kept = []
+    previous = None
+    for label in ids:
+        if label != previous:
+            kept.append(label)
+        previous = label
+    if blank in kept:
+        kept.remove(blank)
+    return kept
+
+
+@collapsing.misconception
 def first_in_a_circle(ids, blank=0):
     """You compare the first label with the last one (ids[-1]): if they are equal, the first is lost. Nothing stands
     before the first label."""
