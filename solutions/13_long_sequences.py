@@ -1113,24 +1113,24 @@ if not FAST:
 
 # %% [markdown]
 # And now the whole bill. **Path length**: how many operations lie between the answer and the symbol that was said?
-# **Steps in sequence**: how many must wait for each other, however many processors there are? Time and memory are those
-# of one forward and backward pass, for one sequence of 64 and one of 1,024:
+# **Steps in sequence** (*waits*): how many must wait for each other, however many processors there are? Time and memory
+# are those of one forward and backward pass, for one sequence of 64 and one of 1,024:
 
 # %%
 path = {"RNN": "n", "GRU": "n", "CNN": "n / 8", "attention": "1"}
 waits = {"RNN": "n", "GRU": "n", "CNN": "3", "attention": "2"}
 bill = {}
 LONG = 256 if FAST else 1024
-print(f"{'':10}{'path':>6}{'in sequence':>13}{'n = 64':>18}{f'n = {LONG}':>18}{'right: 1, 6 said':>20}")
+print(f"{'':10}{'path':>6}{'waits':>7}{'n = 64':>18}{f'n = {LONG}':>18}{'right: 1, 6 said':>19}")
 for name, make in makers.items():
     torch.manual_seed(1)
     model = make().to(device)
-    print(f"{name:10}{path[name]:>6}{waits[name]:>13}", end="")
+    print(f"{name:10}{path[name]:>6}{waits[name]:>7}", end="")
     for n in (64, LONG):
         ids, _, _ = long_range.made_sequences(1, n, 1, seed=0)
         bill[name, n] = cost(lambda model, ids: model(ids).sum().backward(), model, ids.to(device))
         print(f"{1e3 * bill[name, n][0]:7.1f} ms{bill[name, n][1]:5.1f} MB", end="")
-    print(f"{right[name, 1]:14.0%},{right[name, 6]:4.0%}")
+    print(f"{right[name, 1]:13.0%},{right[name, 6]:5.0%}")
 
 # %% claims
 growth = {name: bill[name, LONG][1] / bill[name, 64][1] for name in makers}
