@@ -1,10 +1,10 @@
-"""Long sequences: where the n² of attention goes, how to avoid paying for it, and what to give up if that is too little.
+"""Long sequences: where the n² of attention goes, how to get by without it, and what cheaper forms give up.
 
-The scores of n queries and n keys fill an n × n matrix (`attention_memory`). It need not exist as a whole: a softmax can
-be computed piece by piece (`online_softmax`), and so can attention (`tiled_attention`), with the same result. Cheaper and
-different are masks that leave most pairs out (`strided_mask`), attention without a softmax (`linear_attention`), and a
-memory of the segment before (`segment_memory`). The last two save memory elsewhere: a `BlockTable` where keys and values
-are kept, `checkpointed` where activations are kept for the backward pass.
+The scores of n queries and n keys fill an n × n matrix (`attention_memory`). It need not exist as a whole: a softmax
+can be computed piece by piece (`online_softmax`), and so can attention (`tiled_attention`), with the same result.
+Cheaper but different are masks that leave out most pairs (`strided_mask`), attention without a softmax
+(`linear_attention`), and a memory of the segments before (`segment_memory`). Two more save memory elsewhere: a
+`BlockTable` where keys and values are kept, and `checkpointed` where activations are kept for the backward pass.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def attention_memory(batch: int, num_heads: int, length: int, copies: int, bytes
 def online_softmax(chunks: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """What the softmax of a long row needs to know, from one pass over its pieces.
 
-    chunks: the scores in pieces, (…, c) each, where c may differ. A score may be -inf, and so may a whole chunk, but not
-    a whole row. Returns: the maximum m of each row and the sum s of exp(score - m) over the row, (…) each, so that
-    exp(score - m) / s is the softmax.
+    chunks: the scores in pieces along the last axis, (…, c) each, where c may differ. A score may be -inf, and so may
+    a whole chunk, but not a whole row. Returns: the maximum m of each row, and the sum s of exp(score - m) over the
+    row, (…) each. So exp(score - m) / s is the softmax.
     """
     shape = chunks[0].shape[:-1]
     maximum = chunks[0].new_full(shape, torch.finfo(chunks[0].dtype).min)  # not -inf: (-inf) - (-inf) is NaN
@@ -83,7 +83,7 @@ def tiled_attention(q: Tensor, k: Tensor, v: Tensor, tile: int, causal: bool) ->
 
 
 def strided_mask(length: int, stride: int) -> Tensor:
-    """Which keys each query may see: the last `stride` positions, its own included, and before them every stride-th one.
+    """Which keys a query may see: the last `stride` positions, its own included, and before them every stride-th one.
 
     That is, query i sees key j ≤ i if i - j is less than `stride` or a multiple of it.
 
@@ -132,9 +132,9 @@ def segment_memory(
     segment sees the whole memory and positions 0 to i of the segment. Scores are divided by √d_k. No gradient flows
     into the memory, nor out of the memory that is returned.
 
-    segment: (batch, n, d_model); memory: (batch, m, d_model), m may be 0; w_q, w_k: (d_model, d_k); w_v: (d_model, d_v).
-    Returns: output (batch, n, d_v), and the new memory: the last `keep` vectors of memory and segment together (all of
-    them if there are fewer; keep ≥ 1).
+    segment: (batch, n, d_model); memory: (batch, m, d_model), m may be 0; w_q, w_k: (d_model, d_k);
+    w_v: (d_model, d_v). Returns: output (batch, n, d_v), and the new memory: the last `keep` vectors of memory and
+    segment together (all of them if there are fewer; keep ≥ 1).
     """
     memory = memory.detach()
     context = torch.cat([memory, segment], dim=1)  # (batch, m + n, d_model)
@@ -197,10 +197,10 @@ class BlockTable:
 
 
 def checkpointed(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """function(x), of which nothing but x is kept for the backward pass: there the function is computed a second time.
+    """function(x), with nothing but x kept for the backward pass: there the function is computed a second time.
 
-    The function is called once here, without recording gradients, and once more in the backward pass, with recording.
-    The gradients of x and of all parameters that the function uses are those of function(x).
+    The function is called once here, and once more in the backward pass. The gradients of x, and of all parameters
+    that the function uses, are those of function(x).
 
     x: a tensor that requires gradients. Returns: what the function returns, a tensor.
     """

@@ -145,7 +145,7 @@ class Bench:
 
     def effect(self, setting: Any, args: Sequence[Any]) -> Answer:
         live = setting.make()
-        result, changed = run(self.obj, (*live, *args))
+        result, changed = run(self.obj, (*live, *map(copy_of, args)), copy=False)
         return Answer((plain(setting.read(result, *live)), plain(setting.look_at(*live))), changed)
 
     def build(self, args: Sequence[Any]) -> Answer:

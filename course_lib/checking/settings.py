@@ -1,18 +1,20 @@
-"""Live objects for exercises that train a model: made of plain data, and read out as plain data.
+"""Live objects for exercises that need them: made of plain data, and read out as plain data.
 
 An optimiser cannot be sent to another process, but the numbers that it starts from can. A `TinyTraining` holds these
-numbers; the subject makes a model and an optimiser of them beside the student's code.
+numbers; the subject makes a model and an optimiser of them beside the student's code. A `BackwardPass` makes a function
+whose gradients are asked for, and `MethodCalls` keep an object of the student's own class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .bench import NotPossible, StudentError, flows, run
 from .inputs import normal
 
 
@@ -247,3 +249,99 @@ def parameters_in(params: Any) -> list[Tensor]:
 def rate_in(rate: Any) -> float | None:
     """The rate as a number; None if the group has none."""
     return None if rate is None else float(rate)
+
+
+# --- a function and its backward pass -----------------------------------------------------------------------------
+
+
+class TinyFunction(nn.Module):
+    """x ↦ volume · tanh(x W + b). The volume is no parameter, and can be turned between two calls."""
+
+    def __init__(self, weight: Tensor, bias: Tensor):
+        super().__init__()
+        self.weight = nn.Parameter(weight.clone())
+        self.bias = nn.Parameter(bias.clone())
+        self.volume = 1.0
+        self.leaf = torch.zeros(0)  # that x is computed from
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.volume * torch.tanh(x @ self.weight + self.bias)
+
+    def __repr__(self) -> str:
+        return f"a function with {self.weight.numel() + self.bias.numel()} parameters"
+
+
+@dataclass(frozen=True, eq=False)
+class BackwardPass:
+    """A function with parameters and an x for it, for an exercise that computes function(x) in its own way; then the
+    backward pass.
+
+    `before`: the factor between the leaf and x; with 1, x is the leaf itself. `volume`: of the function, from the end
+    of the forward pass on. What is computed before the backward pass does not know of it.
+    """
+
+    x: Tensor  # (…, d_in)
+    weight: Tensor  # (d_in, d_out)
+    bias: Tensor  # (d_out,)
+    before: float = 1.0
+    volume: float = 1.0
+
+    def make(self) -> tuple[Any, ...]:
+        """(function, x)"""
+        function = TinyFunction(self.weight, self.bias)
+        function.leaf = self.x.clone().requires_grad_()
+        return function, function.leaf if self.before == 1.0 else self.before * function.leaf
+
+    def read(self, result: Any, function: TinyFunction, x: Tensor) -> Any:
+        """The result, and the gradients of a fixed mixture of its numbers: None if there is no way back."""
+        value = result.detach().clone() if isinstance(result, Tensor) else result
+        function.volume = self.volume
+        if flows(result):
+            weights = 1 + torch.arange(result.numel(), dtype=result.dtype).reshape(result.shape) % 5
+            run((result * weights).sum().backward, ())
+        gradients = {"x": function.leaf.grad, "weight": function.weight.grad, "bias": function.bias.grad}
+        return value, {name: None if g is None else g.clone() for name, g in gradients.items()}
+
+    def look_at(self, function: TinyFunction, x: Tensor) -> dict[str, Any]:
+        """Whether the parameters have changed."""
+        return {"same parameters": torch.equal(function.weight, self.weight) and torch.equal(function.bias, self.bias)}
+
+    def __repr__(self) -> str:
+        return f"a function of {len(self.weight)} features and an x of shape {tuple(self.x.shape)}"
+
+
+# --- an object that is used for a while ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class MethodCalls:
+    """An object of the student's class, and methods that are called on it, one after the other.
+
+    `may_raise`: the name of an error that is an answer. Any other is a mistake, and ends the calls.
+    """
+
+    arguments: Sequence[Any]  # of the constructor
+    calls: Sequence[tuple[str, Sequence[Any]]]  # method, arguments
+    may_raise: str = ""
+
+    def make(self) -> tuple[Any, ...]:
+        """The arguments of the constructor."""
+        return tuple(self.arguments)
+
+    def read(self, made: Any, *arguments: Any) -> Any:
+        """What each of the calls returns."""
+        return [self.answer(made, method, given) for method, given in self.calls]
+
+    def answer(self, made: Any, method: str, given: Sequence[Any]) -> Any:
+        if not callable(getattr(made, method, None)):
+            raise NotPossible(f"The class has no method `{method}`.")
+        try:
+            return run(getattr(made, method), given)[0]
+        except StudentError as error:
+            if error.kind != self.may_raise:
+                raise
+            return error.kind
+
+    def look_at(self, *arguments: Any) -> dict[str, Any]:
+        """What the object has become is asked by calling its methods."""
+        return {}

@@ -20,6 +20,7 @@ TOPICS = (
     "decoding",
     "classification",
     "language_model",
+    "long_sequences",
 )
 
 
