@@ -255,13 +255,13 @@ def rate_in(rate: Any) -> float | None:
 
 
 class TinyFunction(nn.Module):
-    """x ↦ volume · tanh(x W + b). The volume is no parameter, and can be turned between two calls."""
+    """x ↦ volume · tanh(x W + b). The volume is no parameter, and can be another one in the next call."""
 
     def __init__(self, weight: Tensor, bias: Tensor):
         super().__init__()
         self.weight = nn.Parameter(weight.clone())
         self.bias = nn.Parameter(bias.clone())
-        self.volume = 1.0
+        self.volume = torch.ones_like(bias[0])
         self.leaf = torch.zeros(0)  # that x is computed from
 
     def forward(self, x: Tensor) -> Tensor:
@@ -295,7 +295,7 @@ class BackwardPass:
     def read(self, result: Any, function: TinyFunction, x: Tensor) -> Any:
         """The result, and the gradients of a fixed mixture of its numbers: None if there is no way back."""
         value = result.detach().clone() if isinstance(result, Tensor) else result
-        function.volume = self.volume
+        function.volume = torch.full_like(function.volume, self.volume)
         if flows(result):
             weights = 1 + torch.arange(result.numel(), dtype=result.dtype).reshape(result.shape) % 5
             run((result * weights).sum().backward, ())

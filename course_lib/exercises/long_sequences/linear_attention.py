@@ -403,8 +403,8 @@ def divides_by_the_sum_of_the_keys(q, k, v, causal):
 
 @linear.misconception
 def softmax_after_all(q, k, v, causal):
-    """You take the softmax of q kᵀ / √d_k. Linear attention has no softmax: the weights are in the proportion of φ(q) ·
-    φ(k)."""
+    """You take the softmax of q kᵀ / √d_k. Linear attention has no softmax: the weights are in the proportion of
+    φ(q) · φ(k)."""
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
     hidden = torch.ones_like(scores).triu(1).bool() & causal
     return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ v

@@ -13,7 +13,7 @@ online = Exercise(
     long_sequences.online_softmax,
     cases=[
         {"chunks": [torch.tensor([2.0, -1.0, 0.5]).double(), torch.tensor([0.25, 3.0]).double()]},
-        {"chunks": [torch.tensor([[-2.5, -1.5], [0.5, 4.0]]), torch.tensor([[-0.5, -1.0, -3.0], [1.0, 2.0, -1.0]])]},
+        {"chunks": [torch.tensor([[-2.5, -1.5], [0.5, 4.0]]), torch.tensor([[-0.5, -1.0, -3.0], [1.0, 2.0, 0.0]])]},
         {"chunks": [normal(2, 3, size, seed=300 + i, scale=2.0) for i, size in enumerate((4, 1, 5, 2))]},
     ],
     minutes=8,
@@ -21,11 +21,11 @@ online = Exercise(
     hints=[
         "You have seen some scores and know their maximum m and the sum s of exp(score - m). Now a larger score M "
         "comes. By which factor does every term of s change?",
-        "exp(score - M) = exp(score - m) · exp(m - M), so the whole sum is multiplied by exp(m - M). The new scores are "
-        "added after that.",
+        "exp(score - M) = exp(score - m) · exp(m - M), so the whole sum is multiplied by exp(m - M). The new scores "
+        "are added after that.",
         "Keep both maxima until the sum has been rescaled: new_maximum = torch.maximum(maximum, chunk.amax(dim=-1)).",
-        "What is the maximum before the first chunk? With -inf, a first chunk of nothing but -inf gives (-inf) - (-inf), "
-        "which is NaN. The smallest finite number, torch.finfo(dtype).min, does not.",
+        "What is the maximum before the first chunk? With -inf, a first chunk of nothing but -inf gives "
+        "(-inf) - (-inf), which is NaN. The smallest finite number, torch.finfo(dtype).min, does not.",
         "total = total * exp(maximum - new_maximum) + exp(chunk - new_maximum[..., None]).sum(dim=-1).",
     ],
 )
@@ -102,8 +102,8 @@ def online_hidden_scores(subject, case):
 
 @online.misconception
 def does_not_rescale(chunks):
-    """The sum of the earlier chunks stays as it was when a larger score comes. Its terms were taken relative to the old
-    maximum, and have to be brought to the new one.
+    """The sum of the earlier chunks stays as it was when a larger score comes. Its terms were taken relative to the
+    old maximum, and have to be brought to the new one.
 
     So the earlier scores count for too much."""
     shape = chunks[0].shape[:-1]
@@ -118,8 +118,8 @@ def does_not_rescale(chunks):
 
 @online.misconception
 def rescales_upside_down(chunks):
-    """You multiply the old sum by exp(new maximum - old maximum). A larger maximum makes the old terms smaller: it is
-    the other way round."""
+    """You multiply the old sum by exp(new maximum - old maximum). A larger maximum makes the old terms smaller: it
+    is the other way round."""
     shape = chunks[0].shape[:-1]
     maximum = chunks[0].new_full(shape, torch.finfo(chunks[0].dtype).min)
     total = chunks[0].new_zeros(shape)
@@ -133,8 +133,8 @@ def rescales_upside_down(chunks):
 
 @online.misconception
 def rescales_without_exp(chunks):
-    """You multiply the old sum by the difference of the two maxima. Its terms are exponentials, so the factor is one,
-    too: the exp of that difference."""
+    """You multiply the old sum by the difference of the two maxima. Its terms are exponentials, so the factor is
+    one, too: the exp of that difference."""
     shape = chunks[0].shape[:-1]
     maximum = chunks[0].new_full(shape, torch.finfo(chunks[0].dtype).min)
     total = chunks[0].new_zeros(shape)
@@ -163,8 +163,8 @@ def rescales_by_the_ratio(chunks):
 
 @online.misconception
 def rescales_the_new_scores_too(chunks):
-    """You rescale the sum after the new scores have been added. These are relative to the new maximum already: rescale
-    the old sum alone."""
+    """You rescale the sum after the new scores have been added. These are relative to the new maximum already:
+    rescale the old sum alone."""
     shape = chunks[0].shape[:-1]
     maximum = chunks[0].new_full(shape, torch.finfo(chunks[0].dtype).min)
     total = chunks[0].new_zeros(shape)
@@ -293,8 +293,8 @@ def shifts_by_the_old_maximum(chunks):
 
 @online.misconception
 def rescales_by_the_chunks_maximum(chunks):
-    """You compare the old maximum with the maximum of the chunk alone. If that is smaller, nothing has to be rescaled:
-    compare with the new maximum of all scores so far."""
+    """You compare the old maximum with the maximum of the chunk alone. If that is smaller, nothing has to be
+    rescaled: compare with the new maximum of all scores so far."""
     shape = chunks[0].shape[:-1]
     maximum = chunks[0].new_full(shape, torch.finfo(chunks[0].dtype).min)
     total = chunks[0].new_zeros(shape)
@@ -437,7 +437,8 @@ def returns_the_sum_first(chunks):
 
 @online.misconception
 def returns_the_softmax(chunks):
-    """You return the softmax itself. What is asked for is what it is made with: the maximum and the sum of every row."""
+    """You return the softmax itself. What is asked for is what it is made with: the maximum and the sum of every
+    row."""
     shape = chunks[0].shape[:-1]
     maximum = chunks[0].new_full(shape, torch.finfo(chunks[0].dtype).min)
     total = chunks[0].new_zeros(shape)

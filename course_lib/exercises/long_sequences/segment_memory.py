@@ -45,8 +45,8 @@ segments = Exercise(
     difficulty=3,
     hidden_points=2,
     hints=[
-        "Draw the mask for a memory of 2 and a segment of 3: three rows, five columns. The columns of the memory are all "
-        "allowed; those of the segment form the usual triangle.",
+        "Draw the mask for a memory of 2 and a segment of 3: three rows, five columns. The columns of the memory are "
+        "all allowed; those of the segment form the usual triangle.",
         "Keys and values come from torch.cat([memory, segment], dim=1), queries from the segment alone. Query i stands "
         "at place m + i of what was joined.",
         "detach() gives the same numbers without their history. The memory needs it when it comes in; the new memory "
@@ -121,6 +121,8 @@ def gradient(subject, case, wrt, output=0):
 )
 def segment_gradients(subject, case):
     stopped = gradient(subject, case, wrt=1)
+    if subject.changed_inputs:
+        return  # gradients of other numbers than ours; that is told at the end
     expect(not stopped.any(), "A gradient flows from the output into the memory.")
     later = gradient(subject, case, wrt=0, output=1)
     expect(not later.any(), "A gradient flows from the new memory into the segment.")
@@ -199,7 +201,8 @@ def detaches_the_segment_too(segment, memory, w_q, w_k, w_v, keep):
 
 @segments.misconception
 def no_gradient_for_keys_and_values(segment, memory, w_q, w_k, w_v, keep):
-    """You detach keys and values. Their weights need a gradient, and so does the segment: only the memory is detached."""
+    """You detach keys and values. Their weights need a gradient, and so does the segment: only the memory is
+    detached."""
     memory = memory.detach()
     context = torch.cat([memory, segment], dim=1)
     q = segment @ w_q
@@ -371,7 +374,8 @@ def hides_the_past(segment, memory, w_q, w_k, w_v, keep):
 
 @segments.misconception
 def memory_triangle(segment, memory, w_q, w_k, w_v, keep):
-    """You let the window slide: query i does not see the first i vectors of the memory. Every position sees all of it."""
+    """You let the window slide: query i does not see the first i vectors of the memory. Every position sees all of
+    it."""
     memory = memory.detach()
     context = torch.cat([memory, segment], dim=1)
     q = segment @ w_q

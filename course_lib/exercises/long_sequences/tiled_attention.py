@@ -42,10 +42,11 @@ tiled = Exercise(
     difficulty=3,
     hidden_points=2,
     hints=[
-        "Three things are carried from tile to tile: the maximum of each query's scores, the sum of exp(score - maximum), "
-        "and the sum of exp(score - maximum) · value. All three belong to the scores seen so far.",
-        "When the maximum grows, both sums are multiplied by exp(old maximum - new maximum). Then the new tile is added "
-        "to both. The output is divided by the sum once, after the last tile.",
+        "Three things are carried from tile to tile: the maximum of each query's scores, the sum of "
+        "exp(score - maximum), and the sum of exp(score - maximum) · value. All three belong to the scores seen "
+        "so far.",
+        "When the maximum grows, both sums are multiplied by exp(old maximum - new maximum). Then the new tile is "
+        "added to both. The output is divided by the sum once, after the last tile.",
         "In a causal tile, key number `start + column` is compared with the query's own number. Later keys get -inf "
         "before the maximum is taken.",
         "shrink = exp(maximum - new_maximum); weights = exp(scores - new_maximum); "
@@ -250,8 +251,8 @@ def softmax_of_each_tile_added(q, k, v, tile, causal):
 
 @tiled.misconception
 def mean_of_the_tiles(q, k, v, tile, causal):
-    """You take the softmax of each tile by itself and average the results. A tile with large scores has to count for
-    more."""
+    """You take the softmax of each tile by itself and average the results. A tile with large scores has to count
+    for more."""
     n_q, n_k = q.shape[-2], k.shape[-2]
     queries = torch.arange(n_q, device=q.device)[:, None]
     maximum = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
@@ -275,8 +276,8 @@ def mean_of_the_tiles(q, k, v, tile, causal):
 
 @tiled.misconception
 def output_not_rescaled(q, k, v, tile, causal):
-    """You rescale the sum of the weights when the maximum grows, but not the output. Both hold terms relative to the
-    old maximum."""
+    """You rescale the sum of the weights when the maximum grows, but not the output. Both hold terms relative to
+    the old maximum."""
     n_q, n_k = q.shape[-2], k.shape[-2]
     queries = torch.arange(n_q, device=q.device)[:, None]
     maximum = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
@@ -300,8 +301,8 @@ def output_not_rescaled(q, k, v, tile, causal):
 
 @tiled.misconception
 def total_not_rescaled(q, k, v, tile, causal):
-    """You rescale the output when the maximum grows, but not the sum of the weights. Both hold terms relative to the
-    old maximum."""
+    """You rescale the output when the maximum grows, but not the sum of the weights. Both hold terms relative to
+    the old maximum."""
     n_q, n_k = q.shape[-2], k.shape[-2]
     queries = torch.arange(n_q, device=q.device)[:, None]
     maximum = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
@@ -325,8 +326,8 @@ def total_not_rescaled(q, k, v, tile, causal):
 
 @tiled.misconception
 def nothing_rescaled(q, k, v, tile, causal):
-    """Neither the output nor the sum of the weights is rescaled when the maximum grows. Both hold terms relative to the
-    old maximum."""
+    """Neither the output nor the sum of the weights is rescaled when the maximum grows. Both hold terms relative to
+    the old maximum."""
     n_q, n_k = q.shape[-2], k.shape[-2]
     queries = torch.arange(n_q, device=q.device)[:, None]
     maximum = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
