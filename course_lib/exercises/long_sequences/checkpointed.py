@@ -140,8 +140,9 @@ def keeps_the_activations(function, x):
 
 
 @checkpoints.misconception
-def result_without_a_way_back(function, x):
-    """Your result has no history: the backward pass never reaches the function."""
+def no_gradient_at_all(function, x):
+    """No gradient arrives, neither at x nor at the parameters. Either your result has no history, or your backward
+    pass does not go back through the function."""
 
     class Recompute(torch.autograd.Function):
         @staticmethod
