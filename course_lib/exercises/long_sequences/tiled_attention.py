@@ -121,10 +121,12 @@ def as_long_as_the_keys(case):
     return q[..., :n, :], k[..., :n, :], v[..., :n, :], tile, causal
 
 
-@tiled.property("scores of a thousand and more are no trouble", points=1)
+@tiled.property("scores of a thousand and more are no trouble, above 0 and below", points=1)
 def tiled_large(subject, case):
     q, k, v, tile, causal = case.values()
     expect_attention(subject, 400 * q, k, v, tile, causal, " for large scores")
+    alike = k[..., :1, :] + 0.0001 * k  # so that all scores of a query are large at once, of either sign
+    expect_attention(subject, 4000 * q, alike, v, tile, causal, " for scores that are all far from 0")
 
 
 @tiled.misconception
@@ -520,8 +522,8 @@ def divides_in_every_tile(q, k, v, tile, causal):
 
 @tiled.misconception
 def subtracts_the_maximum_of_a_hidden_tile(q, k, v, tile, causal):
-    """In a tile that lies wholly in the future of a query, all scores are -inf, and so is the maximum that you subtract.
-    It should be the maximum of all scores so far, which is finite.
+    """In a tile that lies wholly in the future of a query, all scores are -inf, and so is the maximum that you
+    subtract. It should be the maximum of all scores so far, which is finite.
 
     (-inf) - (-inf) is NaN."""
     n_q, n_k = q.shape[-2], k.shape[-2]
