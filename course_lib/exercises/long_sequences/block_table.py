@@ -494,15 +494,14 @@ class CountsTheTokenThatFailed(long_sequences.BlockTable):
     changed."""
 
     def append(self, sequence):
-        length = self.lengths.get(sequence, 0)
-        if length % self.block_size == 0:
-            self.lengths[sequence] = length + 1
+        self.lengths[sequence] = self.lengths.get(sequence, 0) + 1
+        length = self.lengths[sequence] - 1
+        if length >= len(self.blocks.get(sequence, [])) * self.block_size:
             if not self.free_blocks:
                 raise MemoryError("no free block")
             block = min(self.free_blocks)
             self.free_blocks.remove(block)
             self.blocks.setdefault(sequence, []).append(block)
-        self.lengths[sequence] = length + 1
         return self.lookup(sequence, length)
 
 

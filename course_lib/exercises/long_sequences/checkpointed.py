@@ -163,6 +163,29 @@ def no_gradient_at_all(function, x):
 
 
 @checkpoints.misconception
+def cuts_x_off(function, x):
+    """No gradient reaches x, and the function is not computed again in the backward pass: the parameters get the
+    gradient of the first computation."""
+
+    class Recompute(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return function(x)
+
+        @staticmethod
+        def backward(ctx, slope):
+            (x,) = ctx.saved_tensors
+            x = x.detach().requires_grad_()
+            with torch.enable_grad():
+                result = function(x)
+            result.backward(slope)
+            return x.grad
+
+    return function(x.detach())
+
+
+@checkpoints.misconception
 def loses_the_gradient_of_x(function, x):
     """No gradient comes back for x, although the parameters get theirs. What comes before x in a network learns
     nothing."""

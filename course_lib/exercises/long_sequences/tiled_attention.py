@@ -74,7 +74,8 @@ def expect_attention(subject, q, k, v, tile, causal, when):
 
 @tiled.property("the output has one row for each query, as long as a value", points=1)
 def tiled_shape(subject, case):
-    tiled_answer(subject, **case)
+    q, k, v, tile, _ = case.values()
+    tiled_answer(subject, q, k, v, tile, False)
 
 
 @tiled.property("with one tile for all keys, it is softmax(q kᵀ / √d_k) v", points=1)
@@ -807,6 +808,33 @@ def hides_with_zero(q, k, v, tile, causal):
         new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
         shrink = torch.exp(maximum - new_maximum)
         weights = torch.exp(scores - new_maximum)
+        total = total * shrink + weights.sum(dim=-1, keepdim=True)
+        output = output * shrink + weights @ v_tile
+        maximum = new_maximum
+    return output / total
+
+
+@tiled.misconception
+def hides_after_the_exponential(q, k, v, tile, causal):
+    """If causal, you take the maximum over hidden scores as well, and set their weights to 0 afterwards.
+
+    Where a hidden score is far larger than the others, all weights become 0, and 0 / 0 is NaN."""
+    n_q, n_k = q.shape[-2], k.shape[-2]
+    queries = torch.arange(n_q, device=q.device)[:, None]
+    maximum = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
+    total = torch.zeros_like(maximum)
+    output = q.new_zeros(*q.shape[:-1], v.shape[-1])
+    for start in range(0, n_k, tile):
+        k_tile = k[..., start : start + tile, :]
+        v_tile = v[..., start : start + tile, :]
+        scores = q @ k_tile.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if causal:
+            keys = start + torch.arange(k_tile.shape[-2], device=q.device)
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        shrink = torch.exp(maximum - new_maximum)
+        weights = torch.exp(scores - new_maximum)
+        if causal:
+            weights = weights.masked_fill(keys > queries, 0.0)
         total = total * shrink + weights.sum(dim=-1, keepdim=True)
         output = output * shrink + weights @ v_tile
         maximum = new_maximum
