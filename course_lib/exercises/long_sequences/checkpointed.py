@@ -463,26 +463,6 @@ def with_the_function_as_an_argument(function, x):
 
 
 @checkpoints.alternative
-def gradients_of_the_parameters_by_hand(function, x):
-    parameters = list(function.parameters())
-
-    class Checkpoint(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x, *parameters):
-            ctx.save_for_backward(x)
-            return function(x)
-
-        @staticmethod
-        def backward(ctx, slope):
-            x = ctx.saved_tensors[0].detach().requires_grad_()
-            with torch.enable_grad():
-                y = function(x)
-            return torch.autograd.grad(y, [x, *parameters], slope)
-
-    return Checkpoint.apply(x, *parameters)
-
-
-@checkpoints.alternative
 def x_from_the_call(function, x):
     kept = x.detach()
 
