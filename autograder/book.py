@@ -6,7 +6,7 @@ import fcntl
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -122,6 +122,8 @@ def lateness(course: Course, gradebook: Gradebook, assignment: str, student: str
     """All that a penalty for lateness depends on: when it was handed in, when it was due, and what the class's
     configuration does about it. Without a due date nothing is late."""
     due = gradebook.find_assignment(assignment).duedate
+    with suppress(MissingEntry):
+        due = due and gradebook.find_submission(assignment, student).duedate  # with an extension
     own = course.root / CONFIG.name
     rules = own.read_text(encoding="utf-8", errors="replace") if due is not None and own.is_file() else ""
     return "\0".join([timestamp_text(course, assignment, student), str(due or ""), rules])

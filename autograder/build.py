@@ -43,6 +43,7 @@ from nbgrader.apps import NbGraderAPI
 from autograder.bootstrap import badge_markdown, bootstrap_source, course_settings
 from autograder.class_folder import DEFAULT
 from autograder.course import Course, put_own_commands_on_path
+from autograder.coverage import CoverageError, pages
 from autograder.files import content_of, told_of_kept_files, write_whole
 from autograder.glossary import FILE as GLOSSARY
 from autograder.glossary import Glossary, GlossaryError
@@ -455,6 +456,14 @@ def title(stem: str) -> str:
     return next(line.removeprefix("# # ") for line in lines if line.startswith("# # "))
 
 
+def coverage_pages() -> dict[Path, str]:
+    """Which idea and which mistake of the source articles is taught where: docs/coverage.md and docs/errata.md."""
+    try:
+        return pages(ROOT / "docs")
+    except CoverageError as error:
+        raise SourceError(str(error)) from None
+
+
 # --- the command ----------------------------------------------------------------------------------------
 
 
@@ -464,7 +473,7 @@ def build() -> dict[Path, str]:
     files = {COURSE / "source" / stem / f"{stem}.ipynb": text for stem, text in solutions.items()}
     files |= {NOTEBOOKS / f"{stem}.ipynb": text for stem, text in release(solutions).items()}
     files |= {NOTEBOOKS / GLOSSARY: as_text(glossary_notebook())}
-    return files | {CONTENTS: contents(), ROOT / "README.md": readme()}
+    return files | {CONTENTS: contents(), ROOT / "README.md": readme()} | coverage_pages()
 
 
 def stale_files(files: dict[Path, str]) -> list[Path]:

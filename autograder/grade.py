@@ -28,7 +28,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from autograder import book, work
 from autograder.course import Course, CourseError
 from autograder.hidden import all_hidden
-from autograder.judge import Patience, error_output, exercise_of
+from autograder.judge import CHECK, Patience, error_output, exercise_of
 from autograder.rebuild import submitted_text
 from autograder.sight import class_folders
 from autograder.verdict import Verdict, read_verdict, write_verdict
@@ -138,7 +138,9 @@ def plan(
     if missing:
         raise CourseError(f"{missing[0]} has handed in nothing for {assignment}.")
     seed = course.hidden_seed()
-    master = json.dumps(book.master_of(course, gradebook, assignment))
+    released = book.master_of(course, gradebook, assignment)
+    require_current_points(assignment, released)
+    master = json.dumps(released)
     folders = class_folders(course.root, course.db)
     tasks = []
     for student in chosen:
@@ -147,6 +149,22 @@ def plan(
         task = Task(assignment, student, text, master, digest, patience, walls=walls, folders=folders, seed=seed)
         tasks.append(replace(task, unreadable=unreadable, digest="" if unreadable else digest))
     return tasks
+
+
+def require_current_points(assignment: str, released: NotebookNode) -> None:
+    """What is judged is worth what the released notebook says. Otherwise a perfect answer would lose points."""
+    for cell in released.cells:
+        name = exercise_of(cell) if cell.cell_type == "code" else None
+        if name is None:
+            continue
+        is_visible = cell.metadata.nbgrader.grade_id.endswith(CHECK)
+        worth = all_exercises()[name].max_points if is_visible else all_hidden()[name].points
+        if cell.metadata.nbgrader.points != worth:
+            raise CourseError(
+                f"{name} is worth {worth:g} points now{'' if is_visible else ' on the hidden cases'}, but it was "
+                f"{cell.metadata.nbgrader.points:g} when {assignment} was released. Release again, then grade: "
+                f"python -m autograder release {assignment}. Nothing that was handed in or marked is lost."
+            )
 
 
 def handed_in(course: Course, assignment: str, student: str) -> tuple[str | None, str]:

@@ -10,7 +10,9 @@ cases. Nothing that the second run prints, raises or returns is shown to anybody
 from __future__ import annotations
 
 import functools
+import itertools
 import re
+import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,10 +28,12 @@ from autograder.runners import BudgetSpent, CellOutput, Clock, Runner, RunnerErr
 from autograder.seed import PUBLIC
 from autograder.verdict import ExerciseVerdict
 from autograder.warm import Warm
-from course_lib.checking.exercise import Exercise
+from course_lib.checking.exercise import Case, Exercise
 from course_lib.checking.grading import failed, grade, refusal_of_kind
 from course_lib.checking.report import Report
 from course_lib.checking.subject import Subject
+from course_lib.checking.tried import tried
+from course_lib.checking.written_test import WrittenTest
 from course_lib.exercises import all_exercises
 
 CHECK, HIDDEN = "_check", "_hidden"
@@ -102,8 +106,14 @@ class Submission:
         return {code[i] for i in found}
 
     @functools.cached_property
-    def first_exercise(self) -> str:
-        return next(name for cell in self.cells if (name := exercise_of(cell)) is not None)
+    def exercises(self) -> list[str]:
+        """In the order of the notebook."""
+        return list(dict.fromkeys(name for cell in self.cells if (name := exercise_of(cell)) is not None))
+
+    @functools.cached_property
+    def following(self) -> dict[str, str]:
+        """exercise -> the next one."""
+        return dict(itertools.pairwise(self.exercises))
 
 
 class Trial:
@@ -172,12 +182,16 @@ class Trial:
             self.restarts += 1
             if self.restarts > MOST_RESTARTS:
                 raise RunnerError("It ended its process again and again.")
-        self.runner = runner = Runner(self.submission.warm, self.submission.limits, clock)
-        self.judged.walls = runner.walls
-        runner.request(self.patience.cell, "course", modules=visible_sources(self.submission.first_exercise))
+        self.runner = self.new_runner()
         if self.restarts:
             for i in range(upto):
-                self.replay(i, runner)
+                self.replay(i, self.runner)
+        return self.runner
+
+    def new_runner(self) -> Runner:
+        runner = Runner(self.submission.warm, self.submission.limits, self.submission.clock)
+        self.judged.walls = runner.walls
+        runner.request(self.patience.cell, "course", modules=visible_sources(self.submission.exercises[0]))
         return runner
 
     def replay(self, i: int, runner: Runner) -> None:
@@ -189,8 +203,18 @@ class Trial:
 
     def close_runner(self) -> None:
         if self.runner is not None:
-            self.runner.bury()
-            self.judged.peak_bytes = max(self.judged.peak_bytes, self.runner.peak_bytes)
+            self.bury(self.runner)
+
+    def bury(self, runner: Runner) -> None:
+        runner.bury()
+        self.judged.peak_bytes = max(self.judged.peak_bytes, runner.peak_bytes)
+
+    def cells_for(self, upto: int, name: str) -> list[int]:
+        """The cells before `upto` that the answer to an exercise needs, and the checks, which reveal references."""
+        code = [i for i in sorted(self.to_run) if i < upto]
+        sources = [self.cells[i].source for i in code]
+        found = needed(sources, [grade_id_of(self.cells[i]) == name for i in code])
+        return sorted({code[i] for i in found} | {i for i in range(upto) if is_check(self.cells[i])})
 
     def patience_for(self, i: int) -> float:
         return self.patience.cell if self.by_student[i] else self.patience.demonstration
@@ -245,7 +269,9 @@ class Trial:
                 self.runner.bury()
 
     def ask_to_reveal(self, runner: Runner, cell: NotebookNode) -> None:
-        runner.request(self.patience.cell, "reveal", definitions=revealed_after(str(exercise_of(cell))))
+        name = str(exercise_of(cell))
+        definitions = revealed_after(name, self.submission.following.get(name))
+        runner.request(self.patience.cell, "reveal", definitions=definitions)
 
     def is_worth_asking(self, i: int, cell: NotebookNode) -> bool:
         """Whether hidden cases could tell anything about an answer that has met the visible ones."""
@@ -259,7 +285,7 @@ class Trial:
                 return self.undefined(exercise)
             bench, kind = found
             report = refusal_of_kind(exercise, kind) or self.refusal_of_source(exercise)
-            report = report or self.graded(exercise, Subject(bench))
+            report = report or self.graded(i, exercise, Subject(bench))
         except RunnerError as error:
             self.fatal.add(i)
             if isinstance(error, BudgetSpent):
@@ -284,12 +310,23 @@ class Trial:
             return None
         return failed(exercise, "wrong", f"Write the formula out yourself: `{found}` is not for this exercise.")
 
-    def graded(self, exercise: Exercise, subject: Subject) -> Report:
+    def graded(self, i: int, exercise: Exercise, subject: Subject) -> Report:
+        if isinstance(exercise, WrittenTest):
+            return self.tried(i, exercise)
         if self.seen is None:
             return grade(exercise, subject)
         cases = all_hidden()[exercise.name].cases(self.submission.seed)
         # What is wrong on the visible cases has its name already; only what is right there is looked into again.
         return grade(exercise, subject, cases, is_diagnosed=self.seen.reports[exercise.name].passed)
+
+    def tried(self, i: int, exercise: WrittenTest) -> Report:
+        """The report on a test that the student has written. What it is asked is drawn from the secret seed, for the
+        visible check too: the order and the disguises that students see are known to them.
+        """
+        seed = self.submission.seed
+        cases = shown_questions(exercise.name, seed) if self.seen is None else all_hidden()[exercise.name].cases(seed)
+        with Rounds(self, i, exercise) as rounds:
+            return tried(exercise, rounds.subject, cases)
 
     def undefined(self, exercise: Exercise) -> Report:
         """The cell of the answer did not define it: it raised, or somebody renamed the function."""
@@ -297,6 +334,52 @@ class Trial:
         if error:
             return failed(exercise, "raised", f"The cell with {exercise.name} did not run: {error}")
         return failed(exercise, "wrong", f"There is no {exercise.name}: define it under exactly this name.")
+
+
+@functools.lru_cache(maxsize=1024)
+def shown_questions(name: str, seed: str) -> list[Case]:
+    """What a written test is asked in the visible check."""
+    exercise = all_exercises()[name]
+    assert isinstance(exercise, WrittenTest)
+    return exercise.questions(f"shown {seed}")
+
+
+class Rounds:
+    """The processes in which a student's test is tried. Each round of questions has a new one, in which nothing has run
+    but the cell of the test and what it needs: nothing that was met in one round can be remembered in another.
+    """
+
+    def __init__(self, trial: Trial, i: int, exercise: WrittenTest):
+        self.trial = trial
+        self.i = i
+        self.exercise = exercise
+        self.seconds = trial.patience.cell
+        self.deadline = time.monotonic() + self.seconds  # for all rounds together
+        self.number = -1
+        self.runner: Runner | None = None
+        self.current: Subject | None = None
+
+    def __enter__(self) -> Rounds:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.runner is not None:
+            self.trial.bury(self.runner)
+
+    def subject(self, number: int) -> Subject:
+        """The test, for this round."""
+        if number != self.number or self.current is None:
+            self.__exit__()
+            self.runner = runner = self.trial.new_runner()
+            for i in self.trial.cells_for(self.i, self.exercise.name):
+                self.trial.replay(i, runner)
+            found = runner.find(self.exercise.name, self.seconds)
+            if found is None:
+                raise RunnerError("The cell of the test did not define it again.")
+            bench, _ = found
+            bench.deadline = self.deadline
+            self.number, self.current = number, Subject(bench)
+        return self.current
 
 
 # --- what came of it ------------------------------------------------------------------------------------------------
@@ -322,7 +405,7 @@ def concealed_report(name: str, visible: Report, asked: Report | None) -> Report
 
 def verdict(exercise: Exercise, visible: Report, concealed: Report, answer: str) -> ExerciseVerdict:
     diagnosis = visible.diagnosis or concealed.diagnosis
-    message = next((check.message for check in visible.checks if check.passed is False), "")
+    message = " ".join(check.message for check in visible.checks if check.passed is False)
     misconception, sentence = (diagnosis.id, diagnosis.sentence) if diagnosis else (None, None)
     if "raised ReferenceUsed" in message:
         misconception, sentence = USES_THE_REFERENCE, "The answer calls the course's own reference."

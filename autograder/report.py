@@ -36,6 +36,8 @@ from autograder.verdict import ExerciseVerdict, Verdict, verdicts
 from course_lib.checking.diagnosis import sentence_of
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.merge import completed, tokens_of
+from course_lib.checking.tried import A_RIGHT_ONE, LETS_THROUGH, sentence_about
+from course_lib.checking.written_test import ACCEPTS, WrittenTest
 from course_lib.exercises import all_exercises
 
 OUTCOMES = ("right", "partly", "wrong", "raised", "not attempted", "not run")
@@ -375,6 +377,8 @@ def failed_property(answer: ExerciseVerdict) -> str:
     exercise = all_exercises().get(answer.name)
     if exercise is None:
         return "an exercise that the course no longer has"
+    if isinstance(exercise, WrittenTest) and A_RIGHT_ONE in f"{answer.sentence} {answer.message}":
+        return ACCEPTS
     earned = itertools.accumulate(prop.points for prop in exercise.properties)
     failed = (prop.name for prop, so_far in zip(exercise.properties, earned) if answer.points < so_far)
     return next(failed, HIDDEN_CASES_HOLD)
@@ -404,7 +408,7 @@ def misconceptions(found: Sequence[Verdict]) -> list[Misconception]:
 
 def misconception(exercise_name: str, name: str, held: Sequence[Holder]) -> Misconception:
     exercise = all_exercises().get(exercise_name)
-    program = program_of(exercise, name)
+    compared = programs_behind(exercise, name)
     answers = sorted((answer for _, answer in held), key=lambda answer: answer.misconception != name)
     return Misconception(
         exercise=exercise_name,
@@ -413,7 +417,7 @@ def misconception(exercise_name: str, name: str, held: Sequence[Holder]) -> Misc
         students=tuple(student for student, _ in held),
         properties=tuple(prop for prop, _ in Counter(map(failed_property, answers)).most_common(2)),
         hints=tuple(exercise.hints[:2]) if exercise else (),
-        difference=difference(exercise.reference, program) if exercise and program else (),
+        difference=difference(*compared) if compared else (),
         examples=examples(answers),
     )
 
@@ -423,9 +427,20 @@ def program_of(exercise: Exercise | None, name: str) -> Callable[..., Any] | Non
     return next((program for program in known if program.__name__ == name), None)
 
 
-def sentence_for(exercise: str, name: str, answer: ExerciseVerdict) -> str:
+def programs_behind(exercise: Exercise | None, name: str) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+    """The right program and the one with the mistake. Of a test that lets a mistake through: that mistake."""
+    if isinstance(exercise, WrittenTest) and name.startswith(LETS_THROUGH):
+        return programs_behind(exercise.tested, name.removeprefix(LETS_THROUGH))
+    program = program_of(exercise, name)
+    return (exercise.reference, program) if exercise and program else None
+
+
+def sentence_for(exercise_name: str, name: str, answer: ExerciseVerdict) -> str:
     """What the course says about a misconception, or what the student was told if it is none of the course's."""
-    program = program_of(all_exercises().get(exercise), name)
+    exercise = all_exercises().get(exercise_name)
+    program = program_of(exercise, name)
+    if isinstance(exercise, WrittenTest) and program is None:
+        return sentence_about(exercise, name) or answer.sentence or ""
     return sentence_of(program) if program else answer.sentence or ""
 
 

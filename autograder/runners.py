@@ -121,17 +121,17 @@ class Runner:
         deadline = time.monotonic() + HANGS_SECONDS
         while True:
             try:
-                news = self.warm.hear(moment if not was_killed else max(0.1, deadline - time.monotonic()))
+                wait = moment if not was_killed else max(0.1, deadline - time.monotonic())
+                news = self.warm.hear_of_the_end(self.pid, wait)
             except Silence:
                 if was_killed:
                     raise WarmError("A runner could not be stopped.") from None
                 was_killed = True
                 self.warm.tell({"do": "kill", "pid": self.pid})
                 continue
-            if news.get("ended") == self.pid:
-                self.peak_bytes = int(news["peak"])
-                self.how_it_ended = "was stopped" if was_killed else describe_status(int(news["status"]))
-                return
+            self.peak_bytes = int(news["peak"])
+            self.how_it_ended = "was stopped" if was_killed else describe_status(int(news["status"]))
+            return
 
     def run(self, source: str, seconds: float) -> CellOutput:
         """Execute a cell."""

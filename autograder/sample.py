@@ -24,11 +24,12 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.answers import cell_source, grade_id_of, standing_alone, tables_of, with_names
+from autograder.answers import cell_source, grade_id_of, standing_alone, with_names
 from autograder.course import Course, CourseError
 from autograder.files import Ledger
 from autograder.verdict import Status
 from course_lib.checking.exercise import Exercise
+from course_lib.checking.sources import tables_of
 from course_lib.exercises import all_exercises
 
 RIGHT, NOTHING = "right", "nothing"  # what is expected of an exercise, if not the id of a misconception

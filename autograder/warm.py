@@ -66,6 +66,7 @@ class Warm:
         )
         theirs.close()
         self.ready = False
+        self.ends: dict[int, dict[str, Any]] = {}  # of runners that ended while something else was waited for
 
     @property
     def closes_files(self) -> bool:
@@ -103,7 +104,16 @@ class Warm:
         ours, theirs = socket.socketpair()
         self.tell({"do": "fork", "limits": asdict(limits), "walls": self.walls, "hidden": self.hidden}, theirs.fileno())
         theirs.close()
-        return int(self.hear(FORK_SECONDS)["pid"]), ours
+        while "pid" not in (news := self.hear(FORK_SECONDS)):
+            self.ends[news["ended"]] = news
+        return int(news["pid"]), ours
+
+    def hear_of_the_end(self, pid: int, seconds: float) -> dict[str, Any]:
+        """How a runner ended. Silence, if nothing is heard of it in time."""
+        while pid not in self.ends:
+            news = self.hear(seconds)
+            self.ends[news["ended"]] = news
+        return self.ends.pop(pid)
 
     def close(self) -> None:
         self.control.close()

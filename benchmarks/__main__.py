@@ -17,10 +17,11 @@ from typing import Any
 import torch
 
 from benchmarks.tables import Row, machine, markdown
-from course_lib.exercises import all_exercises
+from course_lib.exercises import exercises_to_build
 
 ALWAYS = [
-    *("checks", "mutation", "reversal", "translator", "pronunciation", "classification", "language_model"),
+    *("checks", "mutation", "reversal", "translator", "pronunciation", "classification", "language_model", "speech"),
+    "long_sequences",
     *("speed", "cache"),
 ]
 OF_THE_GRADER = ["grading", "thousand"]
@@ -75,7 +76,7 @@ def main() -> int:
     unknown = set(arguments.names) - set(NAMES)
     if unknown:
         parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(NAMES)}")
-    unknown = set(arguments.only or ()) - set(all_exercises())
+    unknown = set(arguments.only or ()) - set(exercises_to_build())
     if unknown:
         parser.error(f"there is no exercise {', '.join(sorted(unknown))}")
     if arguments.list:

@@ -17,7 +17,7 @@ from benchmarks.tables import Row, timed
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
-from course_lib.exercises import all_exercises
+from course_lib.exercises import exercises_to_build
 
 COLD, WARM = 0.3, 0.1  # seconds
 
@@ -57,7 +57,7 @@ def round_of_checks(exercise: Exercise, answers: list[Callable[..., Any]]) -> li
 
 def run(only: list[str] | None = None) -> list[Row]:
     rows = []
-    for name, exercise in all_exercises().items():
+    for name, exercise in exercises_to_build().items():
         if only and name not in only:
             continue
         answers = [unknown_mistake(exercise), exercise.reference, *exercise.misconceptions]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.tables import Row
 from course_lib.checking.mutation import Findings, edit_of, findings
-from course_lib.exercises import all_exercises
+from course_lib.exercises import exercises_to_build
 
 EQUIVALENT = Path(__file__).with_name("equivalent_variants.txt")
 SAME_MISTAKE = Path(__file__).with_name("same_mistakes.txt")
@@ -39,7 +39,7 @@ def listed(file: Path, name: str) -> set[str]:
 
 
 def line_of(name: str) -> Line:
-    return judged(name, findings(all_exercises()[name]))
+    return judged(name, findings(exercises_to_build()[name]))
 
 
 def judged(name: str, found: Findings) -> Line:
@@ -74,13 +74,13 @@ def kept_lines() -> dict[str, Line]:
 def keep(lines: list[Line]) -> None:
     """Write the table: these lines in place of the former ones of the same exercises."""
     known = kept_lines() | {line[0]: line for line in lines}
-    TABLE.write_text(table([known[name] for name in all_exercises() if name in known]), encoding="utf-8")
+    TABLE.write_text(table([known[name] for name in exercises_to_build() if name in known]), encoding="utf-8")
 
 
 def run(write: bool = False, only: list[str] | None = None) -> list[Row]:
     rows = []
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        lines = list(pool.map(line_of, only or all_exercises()))
+        lines = list(pool.map(line_of, only or exercises_to_build()))
     if write:
         keep(lines)
     for name, variants, named, described, equivalent, holes, elsewhere in [*lines, total(lines)]:

@@ -21,7 +21,7 @@ from course_lib.checking.properties import Examination
 from course_lib.checking.report import CheckResult, Report
 from course_lib.checking.subject import Event, Subject, same_trace
 from course_lib.checking.twins import constructor
-from course_lib.exercises import all_exercises, masks, sublayers
+from course_lib.exercises import all_exercises, exercises_to_build, masks, sublayers
 
 CAUSAL = masks.causal_mask
 ATTENTION = masks.masked_attention
@@ -245,7 +245,7 @@ def test_edits_that_touch_are_not_merged():
 def test_two_mistakes_are_named_both_or_by_what_they_look_like():
     """Two mistakes may cancel, or look like a third. What is said of a pair is said of just these two."""
     named = described = 0
-    for exercise in all_exercises().values():
+    for exercise in exercises_to_build().values():
         for first in exercise.misconceptions[:3]:
             for second in exercise.misconceptions[3:6]:
                 both = merged(exercise.reference, first, second)

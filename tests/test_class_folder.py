@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import shutil
 from pathlib import Path
@@ -9,12 +10,13 @@ from pathlib import Path
 import pytest
 from grading import STEM, Here, hand_in, solved
 
-from autograder import cli, work
+from autograder import build, cli, work
 from autograder.class_folder import make_class, require_class
 from autograder.course import Course
 from autograder.errors import CourseError
 from autograder.grade import grade
 from autograder.release import release
+from course_lib.exercises import all_exercises
 
 pytestmark = pytest.mark.xdist_group("judge")
 PENALTY = """
@@ -124,3 +126,76 @@ def test_a_penalty_of_the_class_counts_and_an_extended_deadline_takes_it_back(co
         ("the late penalty",),
     )
     assert score_of(course, "ada") == verdict.points
+
+
+# --- an assignment that changes in mid-term --------------------------------------------------------------------------
+
+
+def test_changed_points_want_a_new_release_and_then_everybody_is_graded_by_them(course, monkeypatch):
+    hand_in(course, "ada", solved())
+    (before,) = grade(course, STEM, Here()).graded
+    exercise = all_exercises()["causal_mask"]
+    first, *rest = exercise.properties
+    for points in (first.points + 3, first.points - 0.5):
+        monkeypatch.setattr(exercise, "properties", [dataclasses.replace(first, points=points), *rest])
+        with pytest.raises(CourseError, match=f"release {STEM}"):
+            grade(course, STEM, Here())
+        release(course, [STEM])
+        (after,) = grade(course, STEM, Here()).graded
+        assert (after.status, after.points) == ("graded", before.points - first.points + points)
+        assert score_of(course, "ada") == after.points == after.max_points
+
+
+def without(name: str):
+    """The instructor's notebook after an exercise was dropped."""
+    notebook = build.solution_notebook(STEM)
+    ids = (name, f"{name}_check", f"{name}_hidden")
+    notebook.cells = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") not in ids]
+    return notebook
+
+
+def marked_by_hand(course: Course, cell: str, score: float | None = None) -> float | None:
+    with course.gradebook() as gradebook:
+        found = gradebook.find_grade(cell, STEM, STEM, "ada")
+        if score is not None:
+            found.manual_score = score
+            gradebook.db.commit()
+        return found.manual_score
+
+
+def test_an_exercise_may_be_dropped_and_added_again_without_losing_a_mark(course, monkeypatch):
+    hand_in(course, "ada", solved())
+    (before,) = grade(course, STEM, Here()).graded
+    with course.gradebook() as gradebook:
+        (question, *_) = [c.name for c in gradebook.find_notebook(STEM, STEM).grade_cells if c.cell_type == "markdown"]
+    marked_by_hand(course, question, 1.5)
+    marked_by_hand(course, "causal_mask_check", 2.5)
+    whole = build.solution_notebook(STEM)
+    smaller = without("causal_mask")
+    monkeypatch.setattr(build, "solution_notebook", lambda stem: smaller)
+    release(course, [STEM])
+    (after,) = grade(course, STEM, Here()).graded
+    assert {e.name for e in before.exercises} - {e.name for e in after.exercises} == {"causal_mask"}
+    assert [(e.name, e.message) for e in after.exercises if e.outcome != "right"] == []
+    assert after.points == after.max_points
+    assert marked_by_hand(course, question) == 1.5
+    kept = (course.root / f"kept/marks_of_dropped_exercises_{STEM}.csv").read_text().splitlines()
+    assert kept[1:] == ["ada,causal_mask_check,2.5,"]
+    monkeypatch.setattr(build, "solution_notebook", lambda stem: whole)
+    release(course, [STEM])
+    (again,) = grade(course, STEM, Here()).graded
+    assert [e.name for e in again.exercises] == [e.name for e in before.exercises]
+    assert (again.points, marked_by_hand(course, question)) == (before.points, 1.5)
+    with course.gradebook() as gradebook:
+        assert gradebook.find_submission(STEM, "ada").score == before.points + 1.5
+
+
+def test_a_release_that_fails_leaves_the_former_one(course, monkeypatch):
+    before = course.release(STEM).read_bytes()
+    broken = build.solution_notebook(STEM)
+    broken.cells[-1].metadata["nbgrader"] = {"grade": True, "schema_version": 3}  # what nbgrader does not understand
+    monkeypatch.setattr(build, "solution_notebook", lambda stem: broken)
+    with pytest.raises(CourseError, match="could not release"):
+        release(course, [STEM])
+    assert course.release(STEM).read_bytes() == before
+    assert not list(course.root.glob(".release*"))

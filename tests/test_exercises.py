@@ -1,4 +1,4 @@
-"""What every exercise has to prove, whatever it is about."""
+"""What every exercise in which something is built has to prove, whatever it is about."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from course_lib.checking.exercise import Exercise
 from course_lib.checking.grading import grade, refusal
 from course_lib.checking.report import Report
 from course_lib.checking.subject import Subject
-from course_lib.exercises import all_exercises
+from course_lib.exercises import all_exercises, exercises_to_build
 
-EXERCISES = list(all_exercises().values())
+EXERCISES = list(exercises_to_build().values())
 
 
 def of_each(exercises):

@@ -293,10 +293,10 @@ class Slow:
         theirs.close()
         return 7, ours
 
-    def hear(self, seconds):
+    def hear_of_the_end(self, pid, seconds):
         if seconds < 1:
             raise Silence
-        return {"ended": 7, "peak": 0, "status": signal.SIGSEGV}
+        return {"ended": pid, "peak": 0, "status": signal.SIGSEGV}
 
     def tell(self, order):
         pass

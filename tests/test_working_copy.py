@@ -391,7 +391,7 @@ def test_build_keeps_a_changed_solution_notebook(checkout, capsys):
     source = checkout / "class" / "source" / NAME
     source.write_text("the instructor's")
     build.main([])
-    assert (checkout / "autograder" / "kept" / "source" / NAME).read_text() == "the instructor's"
+    assert (checkout / "class" / "kept" / "source" / NAME).read_text() == "the instructor's"
     assert "kept/source" in capsys.readouterr().out
 
 

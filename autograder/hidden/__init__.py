@@ -3,12 +3,16 @@
 Hidden cases ask the same properties of other inputs. They are not written down but drawn from a seed, and each class
 has a secret one of its own (see `autograder.seed`): who reads this folder knows how they are made, not what they are.
 Their points are given only if everything holds, and their report names the mistake but shows no case.
+
+A test that a student writes meets all mistakes that it should catch, in disguises and an order that are drawn from the
+seed. Its hidden points are given in the same part as its visible ones.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +25,8 @@ from course_lib.checking.grading import grade, refusal
 from course_lib.checking.properties import Examination, one_thread
 from course_lib.checking.report import CheckResult, Report
 from course_lib.checking.subject import Subject
-from course_lib.exercises import TOPICS
+from course_lib.checking.written_test import WrittenTest
+from course_lib.exercises import TOPICS, tests_to_write
 
 Maker = Callable[[Draw], list[Case]]
 
@@ -100,7 +105,13 @@ def all_hidden() -> dict[str, Hidden]:
     """exercise name -> its hidden cases."""
     for topic in TOPICS:
         importlib.import_module(f"{__name__}.{topic}")
+    for test in tests_to_write().values():
+        hidden(test)(functools.partial(drawn_questions, test))
     return HIDDEN
+
+
+def drawn_questions(exercise: WrittenTest, draw: Draw) -> list[Case]:
+    return exercise.questions(str(draw.integer(0, 10**15)), everything=True)
 
 
 def check_hidden(name: str, obj: Any, seed: str | None = None) -> Report:
@@ -114,9 +125,12 @@ def check_hidden(name: str, obj: Any, seed: str | None = None) -> Report:
 
 
 def conceal(hidden: Hidden, report: Report) -> Report:
-    """The report without the cases: one line, all points or none. Advice that was not followed costs nothing."""
+    """The report without the cases: one line, all points or none; a written test gets its part of them. Advice that was
+    not followed costs nothing."""
     has_all = report.points == report.max_points
     outcome = "right" if has_all else report.outcome
     points = hidden.points if has_all else 0.0
+    if isinstance(hidden.exercise, WrittenTest):
+        points = float(math.floor(hidden.points * report.points / hidden.exercise.points))
     result = CheckResult(TITLE, has_all, SENTENCES.get(outcome, ""), points, hidden.points)
     return Report(report.name, outcome, (result,), None if has_all else report.diagnosis)

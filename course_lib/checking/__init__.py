@@ -8,6 +8,11 @@
 `difference` how two results differ, in words and as a picture
 `properties` runs the properties and keeps the answers
 `grading`    makes the report
+`written_test` the other kind of exercise: a test to write, tried on the answers to another exercise
+`tried`      tries such a test, and says what it missed
+`disguise`   implementations of which nothing but their behaviour tells which is which
+`programs`   an implementation as text, to be made beside the student's code
+`sources`    what the names in a program are
 `diagnosis`  finds the mistake behind a wrong answer
 `variants`   the reference under one small change; `changes` has the kinds of change and their words
 `signature`  a program's behaviour in a few numbers

@@ -10,9 +10,11 @@ from .bench import Bench
 from .diagnosis import Advice, Diagnosis, diagnose
 from .exercise import Case, Exercise
 from .patience import TimeIsUp, at_most
-from .properties import Examination, no_garbage_collection, one_thread
-from .report import CheckResult, Outcome, Report
+from .properties import Examination, failed, no_garbage_collection, one_thread
+from .report import Report
 from .subject import Subject
+from .tried import tried
+from .written_test import WrittenTest
 
 MOST_PRINTED = 3  # inputs for which is shown what the student's code printed
 
@@ -30,6 +32,8 @@ def grade(
     is_diagnosed: whether the mistake is looked for.
     """
     with one_thread(), no_garbage_collection():
+        if isinstance(exercise, WrittenTest):
+            return tried(exercise, lambda number: subject, cases, seconds, is_diagnosed)
         return graded(exercise, subject, exercise.cases if cases is None else cases, seconds, is_diagnosed)
 
 
@@ -69,11 +73,3 @@ def refusal_of_kind(exercise: Exercise, kind: str) -> Report | None:
         )
         return failed(exercise, "wrong", message)
     return None
-
-
-def failed(exercise: Exercise, outcome: Outcome, message: str) -> Report:
-    """A report without a point: the first property fails with this message."""
-    first, *rest = exercise.properties
-    results = [CheckResult(first.name, False, message, 0.0, first.points)]
-    results += [CheckResult(prop.name, None, "not reached", 0.0, prop.points) for prop in rest]
-    return Report(exercise.name, outcome, tuple(results), None, num_hints=len(exercise.hints))

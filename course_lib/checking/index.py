@@ -185,10 +185,10 @@ def digest_of(exercise: Exercise) -> str:
 
 def out_of_date(names: Iterable[str] | None = None) -> list[str]:
     """Those of the exercises (of all, if none are named) whose entries have to be made anew."""
-    from course_lib.exercises import all_exercises
+    from course_lib.exercises import exercises_to_build
 
     digests = stored_entries()["digests"]
-    exercises = all_exercises()
+    exercises = exercises_to_build()
     return [name for name in names or exercises if digests.get(name) != digest_of(exercises[name])]
 
 

@@ -19,10 +19,11 @@ from .expect import Failure
 from .memory import Memory, Moment
 from .ours import known_answers
 from .patience import TimeIsUp, at_most
-from .report import CheckResult, Outcome
+from .report import CheckResult, Outcome, Report
 from .signature import parts_of
 from .subject import CHANGED_AN_INPUT, Event, Subject, same_answer
 
+NOTHING_WRITTEN = "Nothing is written here yet: replace `raise NotImplementedError()` by your code."
 SMALL = 12  # tensors with at most so many entries are shown whole
 
 
@@ -96,8 +97,7 @@ class Examination:
                 if is_last and self.changed_inputs:
                     raise Failure(CHANGED_AN_INPUT)
             except NotAttempted:
-                message = "Nothing is written here yet: replace `raise NotImplementedError()` by your code."
-                return CheckResult(prop.name, False, message, 0.0, prop.points), "not attempted"
+                return CheckResult(prop.name, False, NOTHING_WRITTEN, 0.0, prop.points), "not attempted"
             except StudentError as error:
                 message = self.input_asked(asked, case) + describe_error(self.exercise, error)
                 return CheckResult(prop.name, False, message, 0.0, prop.points), "raised"
@@ -154,6 +154,14 @@ class Examination:
                 self.exercise.properties[position].holds(asked, self.cases[number])
             self.traces[key] = asked.trace
         return self.traces[key]
+
+
+def failed(exercise: Exercise, outcome: Outcome, message: str) -> Report:
+    """A report without a point: the first property fails with this message."""
+    first, *rest = exercise.properties
+    results = [CheckResult(first.name, False, message, 0.0, first.points)]
+    results += [CheckResult(prop.name, None, "not reached", 0.0, prop.points) for prop in rest]
+    return Report(exercise.name, outcome, tuple(results), None, num_hints=len(exercise.hints))
 
 
 def can_be_drawn(got: Any, want: Any) -> bool:

@@ -86,7 +86,7 @@ class Report:
             note = " (not reached)" if check.passed is None else ""
             lines.append(f"  {MARKS[check.passed]} {check.name}{note}")
             if check.passed is False:
-                lines += [indented(text) for text in (*self.explanation(check), *self.offer())]
+                lines += [indented(text) for text in (*self.explanation(check), *self.offer(check))]
         for where, text in self.printed:
             lines += [f"  {self.printed_title(where)}", textwrap.indent(text.rstrip(), " " * 6)]
         return "\n".join(lines)
@@ -95,13 +95,17 @@ class Report:
 
     def explanation(self, check: CheckResult) -> list[str]:
         """What to say about a failed check: the named mistake first, then what was seen."""
-        texts = [self.diagnosis.sentence] if self.diagnosis else []
+        texts = [self.diagnosis.sentence] if self.diagnosis and self.is_first_failure(check) else []
         texts += [check.message, self.advice]
         return [text for text in texts if text]
 
-    def offer(self) -> list[str]:
+    def is_first_failure(self, check: CheckResult) -> bool:
+        """Most reports have but one: the first failure ends a run. The report on a written test may have two."""
+        return check is next((each for each in self.checks if each.passed is False), None)
+
+    def offer(self, check: CheckResult) -> list[str]:
         """Where to get help."""
-        if not self.num_hints or self.outcome == "right":
+        if not self.num_hints or not self.is_first_failure(check):
             return []
         number = self.hints_given % self.num_hints + 1
         return [f'Stuck? hint("{self.name}") gives hint {number} of {self.num_hints}.']
@@ -142,11 +146,13 @@ class Report:
             f"</span> {html.escape(check.name)}{note}</div>"
         )
         if check.passed is False:
-            named, *rest = [*self.explanation(check), *([] if self.hints else self.offer())]
-            first = f"<b>{html.escape(named)}</b>" if self.diagnosis else html.escape(named)
+            is_first = self.is_first_failure(check)
+            named, *rest = [*self.explanation(check), *([] if self.hints else self.offer(check))]
+            first = f"<b>{html.escape(named)}</b>" if self.diagnosis and is_first else html.escape(named)
             body = "<br>".join([first, *map(html.escape, rest)])
             picture = check.difference.as_html() if check.difference else ""
-            text += f'<div style="padding:2px 0 4px 32px">{body}{picture}{self.folded_hints()}</div>'
+            hints = self.folded_hints() if is_first else ""
+            text += f'<div style="padding:2px 0 4px 32px">{body}{picture}{hints}</div>'
         return text
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Mapping[str, str]:

@@ -81,11 +81,13 @@ class TinyTraining:
     """A tiny model, and plain gradient descent on it if there is a learning rate.
 
     `left_over`: what stands in every entry of `.grad` at the beginning; None if no gradient was ever computed.
+    `is_training`: whether the model is in training mode at the beginning; otherwise it has just been evaluated.
     """
 
     weights: Mapping[str, Tensor]
     learning_rate: float | None = None
     left_over: float | None = None
+    is_training: bool = False
 
     @classmethod
     def random(cls, vocab: int, d_model: int, seed: int, learning_rate: float | None = None) -> TinyTraining:
@@ -100,8 +102,9 @@ class TinyTraining:
         return cls(weights, learning_rate)
 
     def make(self) -> tuple[Any, ...]:
-        """(model,), or (model, optimizer). The model has just been evaluated: it is not in training mode."""
-        model = TinyModel(self.weights, mode_matters=self.learning_rate is not None).eval()
+        """(model,), or (model, optimizer)."""
+        mode_matters = self.learning_rate is not None and not self.is_training
+        model = TinyModel(self.weights, mode_matters).train(self.is_training)
         if self.left_over is not None:
             for parameter in model.parameters():
                 parameter.grad = torch.full_like(parameter, self.left_over)

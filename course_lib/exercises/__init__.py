@@ -6,6 +6,7 @@ import functools
 import importlib
 
 from course_lib.checking.exercise import REGISTRY, Exercise
+from course_lib.checking.written_test import WrittenTest
 
 TOPICS = (
     "start_here",
@@ -20,7 +21,9 @@ TOPICS = (
     "decoding",
     "classification",
     "language_model",
+    "speech",
     "long_sequences",
+    "you_are_the_grader",
 )
 
 
@@ -30,3 +33,13 @@ def all_exercises() -> dict[str, Exercise]:
     for topic in TOPICS:
         importlib.import_module(f"{__name__}.{topic}")
     return dict(sorted(REGISTRY.items(), key=lambda item: TOPICS.index(item[1].topic)))
+
+
+def exercises_to_build() -> dict[str, Exercise]:
+    """Those in which a function or class is to be written that does something."""
+    return {name: exercise for name, exercise in all_exercises().items() if not isinstance(exercise, WrittenTest)}
+
+
+def tests_to_write() -> dict[str, WrittenTest]:
+    """Those in which a test of another exercise is to be written."""
+    return {name: exercise for name, exercise in all_exercises().items() if isinstance(exercise, WrittenTest)}
