@@ -26,7 +26,7 @@ from autograder.runners import BudgetSpent, CellOutput, Clock, Runner, RunnerErr
 from autograder.seed import PUBLIC
 from autograder.verdict import ExerciseVerdict
 from autograder.warm import Warm
-from course_lib.checking.exercise import Case, Exercise
+from course_lib.checking.exercise import Exercise
 from course_lib.checking.grading import failed, grade, refusal_of_kind
 from course_lib.checking.report import Report
 from course_lib.checking.subject import Subject
@@ -303,7 +303,7 @@ class Trial:
         visible check too: the order and the disguises that students see are known to them.
         """
         seed = self.submission.seed
-        cases = shown_questions(exercise.name, seed) if self.seen is None else all_hidden()[exercise.name].cases(seed)
+        cases = exercise.questions(f"shown {seed}") if self.seen is None else all_hidden()[exercise.name].cases(seed)
         with Rounds(self, i, exercise) as rounds:
             return tried(exercise, rounds.subject, cases)
 
@@ -313,14 +313,6 @@ class Trial:
         if error:
             return failed(exercise, "raised", f"The cell with {exercise.name} did not run: {error}")
         return failed(exercise, "wrong", f"There is no {exercise.name}: define it under exactly this name.")
-
-
-@functools.lru_cache(maxsize=1024)
-def shown_questions(name: str, seed: str) -> list[Case]:
-    """What a written test is asked in the visible check."""
-    exercise = all_exercises()[name]
-    assert isinstance(exercise, WrittenTest)
-    return exercise.questions(f"shown {seed}")
 
 
 class Rounds:

@@ -78,6 +78,7 @@ def perplexity(model: nn.Module, batches: Sequence[Batch], bos_id: int, pad_id: 
         count += number
     return math.exp(total / count)
 
+
 # --- tests: is this implementation right? -----------------------------------------------------------------
 
 
@@ -187,7 +188,10 @@ def accepts_decoder_layer(DecoderLayer: type[nn.Module]) -> bool:
     for norm_first in (True, False):
         layer = DecoderLayer(8, 2, 12, 0.0, norm_first).eval()
         for mask in (past, others):
-            x, memory = torch.randn(batch, time, 8, requires_grad=True), torch.randn(batch, length, 8, requires_grad=True)
+            x, memory = (
+                torch.randn(batch, time, 8, requires_grad=True),
+                torch.randn(batch, length, 8, requires_grad=True),
+            )
             result = layer(x, memory, mask, real)
             if result.shape != x.shape or not torch.equal(who_sees_whom(result, x), mask):
                 return False

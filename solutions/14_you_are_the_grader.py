@@ -679,7 +679,9 @@ axes[0].bar_label(axes[0].barh(list(size_results), list(size_results.values()), 
 axes[0].invert_yaxis()
 axes[0].set(title="Sizes", xlabel="mistakes caught", xlim=(0, 75))
 axes[1].plot(scales, scale_results, "o-")
-axes[1].set(title="Scale of the inputs", xscale="log", xlabel="standard deviation", ylabel="mistakes caught", ylim=(0, 70))
+axes[1].set(
+    title="Scale of the inputs", xscale="log", xlabel="standard deviation", ylabel="mistakes caught", ylim=(0, 70)
+)
 axes[2].plot(tolerances, [100 * n / 65 for n in tolerance_results], "o-", label="mistakes caught")
 axes[2].plot(tolerances, [100 * n / len(right_attentions) for n in right_results], "s-", label="right ones accepted")
 axes[2].set(title="Tolerance", xscale="log", xlabel="absolute tolerance", ylabel="%", ylim=(0, 105))
@@ -857,7 +859,9 @@ plt.show()
 
 # %% claims
 claim("the right one is causal", torch.equal(maps["right"], right_mask(6)))
-claim("the others are not", all(not torch.equal(found, right_mask(6)) for name, found in maps.items() if name != "right"))
+claim(
+    "the others are not", all(not torch.equal(found, right_mask(6)) for name, found in maps.items() if name != "right")
+)
 
 # %% [markdown]
 # In these pictures, source and target have the same length. That lets the last mistake run at all: with different
