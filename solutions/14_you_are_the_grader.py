@@ -92,7 +92,7 @@ with warnings.catch_warnings():
         seen[name] = [outcome(*program) for program in bar(wrong[:: 8 if FAST else 1], name)]
 kinds = ("loss falls", "loss does not fall", "raises an error")
 figure, ax = plt.subplots(figsize=(8, 2.2))
-for row, (name, outcomes) in enumerate(seen.items()):
+for row, outcomes in enumerate(seen.values()):
     left = 0
     for kind, colour in zip(kinds, (COLOURS[1], COLOURS[0], COLOURS[2])):
         count = outcomes.count(kind)
@@ -331,9 +331,10 @@ def published_dropout(x, noise, p, training):
 
 # %% [markdown]
 # A result of chance cannot be compared with a right answer. Its **mean** can, if you know how far a mean may stray. The
-# mean of $n$ draws with standard deviation $\sigma$ strays by about $\sigma / \sqrt n$, the {{term standard error}}; four of
-# them are exceeded once in 16,000 times. So the test needs no luck, only enough draws. What should the mean be? A layer
-# that learns with dropout meets its input again without it, so the mean should stay what it was.
+# mean of $n$ draws with standard deviation $\sigma$ strays by about $\sigma / \sqrt n$, the
+# {{term standard error}}; more than four of them come about once in 16,000 tests. So the test needs no luck, only
+# enough draws. What should the mean be? A layer that learns with dropout meets its input again without it, so the mean
+# should stay what it was.
 
 # %% figure The mean of dropped ones, over more and more draws
 torch.manual_seed(0)
@@ -356,6 +357,7 @@ first_outside = next(n for n in range(1, draws) if bool((running < 1 - 4 * error
 print(f"from {first_outside} draws on the published mean is outside for good; in the end it is {running[-1]:.3f}")
 
 # %% claims
+claim("four standard errors: once in 16,000", 15_000 < 1 / math.erfc(4 / math.sqrt(2)) < 17_000)
 claim("it settles at 1 - p", abs(running[-1] - 0.7) < 0.01)
 claim("a few hundred draws are enough", first_outside < 400)
 claim("the right one is inside at the end", abs(expected[-1] - 1) < 4 * error[-1])
@@ -679,7 +681,9 @@ axes[0].bar_label(axes[0].barh(list(size_results), list(size_results.values()), 
 axes[0].invert_yaxis()
 axes[0].set(title="Sizes", xlabel="mistakes caught", xlim=(0, 75))
 axes[1].plot(scales, scale_results, "o-")
-axes[1].set(title="Scale of the inputs", xscale="log", xlabel="standard deviation", ylabel="mistakes caught", ylim=(0, 70))
+axes[1].set(
+    title="Scale of the inputs", xscale="log", xlabel="standard deviation", ylabel="mistakes caught", ylim=(0, 70)
+)
 axes[2].plot(tolerances, [100 * n / 65 for n in tolerance_results], "o-", label="mistakes caught")
 axes[2].plot(tolerances, [100 * n / len(right_attentions) for n in right_results], "s-", label="right ones accepted")
 axes[2].set(title="Tolerance", xscale="log", xlabel="absolute tolerance", ylabel="%", ylim=(0, 105))
@@ -710,9 +714,9 @@ claim("NaN is not larger", not float("nan") > 1e-3)
 #   And beware of NaN, which is neither larger nor smaller than anything: `difference > 1e-3` is False for it, so ask
 #   whether the difference is *within* the tolerance, as `torch.allclose` does.
 #
-# What is left are mistakes that no output shows: a cut gradient, an input that was changed, a special case. Shapes are
-# `q` (..., query, $d_k$), `k` (..., key, $d_k$), `v` (..., key, $d_v$), with any number of axes in front. A right answer
-# may return a list instead of a tuple, so unpack it: `output, weights = attention(q, k, v)`.
+# What is left are mistakes that no output shows: a cut gradient, an input that was changed, a special case. The shapes
+# are `q` (..., query, $d_k$), `k` (..., key, $d_k$) and `v` (..., key, $d_v$), with any number of axes in front. A right
+# answer may return a list instead of a tuple, so unpack it: `output, weights = attention(q, k, v)`.
 #
 # {{exercise accepts_attention}}
 
@@ -736,7 +740,7 @@ def accepts_attention(attention) -> bool:
         if not all(torch.equal(x, scale * before) for x, before in zip((q, k, v), inputs)):
             return False
         got_slopes = torch.autograd.grad(output.square().sum(), (q, k, v))
-        want_slopes = torch.autograd.grad(sum(o.square().sum() for o, _ in slow), (q, k, v))
+        want_slopes = torch.autograd.grad(torch.stack([o for o, _ in slow]).square().sum(), (q, k, v))
         if not all(torch.allclose(got, want, rtol=1e-2, atol=1e-2) for got, want in zip(got_slopes, want_slopes)):
             return False
     q, k, v = (x[0] for x in inputs)
@@ -762,9 +766,9 @@ check(accepts_attention)
 #
 # `PositionalEncoding(d_model, max_len)` (notebook 3) adds the sinusoidal table to a batch $(b, t, d_\text{model})$. A
 # class can be wrong in more ways than a function. Think of what should *not* happen: nothing is trained; `x` is not
-# changed; its dtype is kept, in {{term half precision}}, too; nothing depends on the size of the batch, on `max_len`, or
-# on the mode (it contains no dropout); the table is a {{term buffer}}, so that it moves along to another device; an odd
-# width works, the last column being a sine. And of course:
+# changed; its dtype is kept, in {{term half precision}}, too; nothing depends on the size of the batch, on `max_len`,
+# or on the mode (it contains no dropout); the table is a {{term buffer}}, so that it moves along to another device; an
+# odd width works, the last column being a sine. And of course:
 #
 # $$\text{result}_{b,t,2i} = x_{b,t,2i} + \sin\!\big(t / 10000^{2i/d}\big) \qquad
 # \text{result}_{b,t,2i+1} = x_{b,t,2i+1} + \cos\!\big(t / 10000^{2i/d}\big)$$
@@ -857,7 +861,9 @@ plt.show()
 
 # %% claims
 claim("the right one is causal", torch.equal(maps["right"], right_mask(6)))
-claim("the others are not", all(not torch.equal(found, right_mask(6)) for name, found in maps.items() if name != "right"))
+claim(
+    "the others are not", all(not torch.equal(found, right_mask(6)) for name, found in maps.items() if name != "right")
+)
 
 # %% [markdown]
 # In these pictures, source and target have the same length. That lets the last mistake run at all: with different
@@ -954,8 +960,8 @@ def accepts_train_step(train_step) -> bool:
         model = WatchedModel(8, 3).eval()
         twin = copy.deepcopy(model)
         loss = F.cross_entropy(twin(source, given).transpose(1, 2), targets, ignore_index=0)
-        loss.backward()
-        length = math.sqrt(sum(p.grad.square().sum().item() for p in twin.parameters()))
+        slopes = torch.autograd.grad(loss, list(twin.parameters()))
+        length = torch.cat([slope.flatten() for slope in slopes]).norm().item()  # of all together
         for parameter in model.parameters():
             parameter.grad = torch.ones_like(parameter)  # left over from before
         returned = train_step(model, torch.optim.SGD(model.parameters(), lr=0.5), source, targets, 1, 0, max_norm)
@@ -963,8 +969,8 @@ def accepts_train_step(train_step) -> bool:
             return False
         if abs(float(returned) - loss.item()) > 1e-4 or not model.modes[0]:
             return False
-        for parameter, old in zip(model.parameters(), twin.parameters()):
-            want = old - 0.5 * min(1.0, max_norm / length) * old.grad
+        for parameter, old, slope in zip(model.parameters(), twin.parameters(), slopes):
+            want = old - 0.5 * min(1.0, max_norm / length) * slope
             if not torch.allclose(parameter, want, atol=1e-5):
                 return False
     return True

@@ -115,7 +115,10 @@ def by_torchs_own(attention):
         got = attention(q, k, v)
         assert len(got) == 2
         assert all(torch.equal(x, before) for x, before in zip((q, k, v), kept))
-        wanted = F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k, torch.eye(5).expand(3, 2, 5, 5))
+        wanted = (
+            F.scaled_dot_product_attention(q, k, v),
+            F.scaled_dot_product_attention(q, k, torch.eye(5).expand(3, 2, 5, 5)),
+        )
         for mine, theirs in zip(got, wanted):
             assert mine.shape == theirs.shape
             assert torch.allclose(mine, theirs, rtol=1e-3, atol=1e-3)
@@ -145,7 +148,7 @@ def by_einsum(attention):
         near = {"rtol": 1e-3, "atol": 1e-3}
         if not torch.allclose(output, right, **near) or not torch.allclose(weights, right_weights, **near):
             return False
-        (output ** 2).sum().backward()
+        (output**2).sum().backward()
         (right**2).sum().backward()
         if factor == 1 and any(not torch.allclose(x.grad, y.grad, **near) for x, y in zip(inputs, copies)):
             return False
