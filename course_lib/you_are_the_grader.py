@@ -95,21 +95,21 @@ def accepts_causal_mask(causal_mask: Callable[[int], Tensor]) -> bool:
     return True
 
 
-def slow_attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention in loops, as the formula says it. q: (query, d_k); k: (key, d_k); v: (key, d_v)."""
-    rows = []
-    for query in q:
-        scores = torch.stack([query.dot(key) / math.sqrt(len(key)) for key in k])  # (key,)
-        rows.append(scores.softmax(dim=0))
-    weights = torch.stack(rows)  # (query, key)
-    return weights @ v, weights
-
-
 def accepts_attention(attention: Callable[..., Any]) -> bool:
     """Is this implementation of `scaled_dot_product_attention(q, k, v)`, which returns (output, weights), right?
 
     Returns: True if it is right, False if not. An error counts as False.
     """
+
+    def slow_attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """In loops, as the formula says it. q: (query, d_k); k: (key, d_k); v: (key, d_v)."""
+        rows = []
+        for query in q:
+            scores = torch.stack([query.dot(key) / math.sqrt(len(key)) for key in k])  # (key,)
+            rows.append(scores.softmax(dim=0))
+        weights = torch.stack(rows)  # (query, key)
+        return weights @ v, weights
+
     torch.manual_seed(0)
     inputs = torch.randn(2, 3, 6), torch.randn(2, 5, 6), torch.randn(2, 5, 7)  # every size is different
     for scale in (1.0, 40.0):
@@ -129,20 +129,20 @@ def accepts_attention(attention: Callable[..., Any]) -> bool:
     return torch.allclose(attention(q, k, v)[0], slow_attention(q, k, v)[0], atol=1e-4)
 
 
-def table_by_hand(n: int, d_model: int) -> Tensor:
-    """The sinusoidal table, number by number: (n, d_model)."""
-    rows = []
-    for position in range(n):
-        angles = [position / 10000 ** (2 * (column // 2) / d_model) for column in range(d_model)]
-        rows.append([math.cos(angle) if column % 2 else math.sin(angle) for column, angle in enumerate(angles)])
-    return torch.tensor(rows)
-
-
 def accepts_positional_encoding(PositionalEncoding: type[nn.Module]) -> bool:
     """Is this implementation of the class `PositionalEncoding(d_model, max_len)` right?
 
     Returns: True if it is right, False if not. An error counts as False.
     """
+
+    def table(n: int, d_model: int) -> Tensor:
+        """The sinusoidal table, number by number: (n, d_model)."""
+        rows = []
+        for position in range(n):
+            angles = [position / 10000 ** (2 * (column // 2) / d_model) for column in range(d_model)]
+            rows.append([math.cos(angle) if column % 2 else math.sin(angle) for column, angle in enumerate(angles)])
+        return torch.tensor(rows)
+
     torch.manual_seed(0)
     for d_model, batch, time in ((6, 3, 5), (7, 5, 2), (4, 2, 11)):
         layer = PositionalEncoding(d_model, 11).train()
@@ -151,7 +151,7 @@ def accepts_positional_encoding(PositionalEncoding: type[nn.Module]) -> bool:
         result = layer(x)
         if result.shape != x.shape or not torch.equal(x, before):
             return False
-        if not torch.allclose(result, before + table_by_hand(time, d_model), atol=1e-4):
+        if not torch.allclose(result, before + table(time, d_model), atol=1e-4):
             return False
         result.sum().backward()
         if x.grad is None or not torch.equal(x.grad, torch.ones_like(x)):

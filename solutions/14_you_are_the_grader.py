@@ -35,7 +35,7 @@ from course_lib.multi_head_attention import merge_heads, split_heads
 from course_lib.plotting import COLOURS, show_map, show_matrix, use_course_style
 from course_lib.progress_bar import bar
 from course_lib.settings import course_device
-from course_lib.testing import WatchedModel, accepts, caught_by
+from course_lib.testing import WatchedModel, accepts, caught_by, known_mistakes, right_answers
 from course_lib.training import sequence_loss, shift_right
 from course_lib.training import train_step as right_step
 from course_lib.transformer import Transformer, find_the_leak
@@ -80,10 +80,7 @@ def outcome(*program) -> str:
 
 
 # %% figure What becomes of wrong programs in training
-from course_lib.exercises import all_exercises
-
-steps = all_exercises()["train_step"].misconceptions
-layers = all_exercises()["DecoderLayer"].misconceptions
+steps, layers = known_mistakes("train_step"), known_mistakes("DecoderLayer")
 programs = {"training step": [(step,) for step in steps], "decoder layer": [(right_step, layer) for layer in layers]}
 seen = {}
 with warnings.catch_warnings():
@@ -544,9 +541,7 @@ softmax_tests = {  # each gets its own copy of the input
 # %% figure Tests and mistakes
 from itertools import combinations
 
-softmax_exercise = all_exercises()["softmax"]
-wrong_softmaxes = softmax_exercise.misconceptions
-right_softmaxes = [softmax_exercise.reference, *softmax_exercise.alternatives]
+wrong_softmaxes, right_softmaxes = known_mistakes("softmax"), right_answers("softmax")
 refused = {name: caught_by(test, right_softmaxes) for name, test in softmax_tests.items()}
 caught = {name: caught_by(test, wrong_softmaxes) for name, test in softmax_tests.items()}
 mistakes = sorted((m.__name__ for m in wrong_softmaxes), key=lambda m: -sum(m in found for found in caught.values()))
@@ -642,9 +637,8 @@ check(accepts_causal_mask)
 # %% figure What a comparison sees
 from course_lib.dot_product_attention import scaled_dot_product_attention
 
-attention_exercise = all_exercises()["scaled_dot_product_attention"]
-wrong_attentions = attention_exercise.misconceptions
-right_attentions = [attention_exercise.reference, *attention_exercise.alternatives]
+wrong_attentions = known_mistakes("scaled_dot_product_attention")
+right_attentions = right_answers("scaled_dot_product_attention")
 
 
 def compared(sizes=(2, 3, 5, 6, 7), scale: float = 1.0, tolerance: float = 1e-4):
@@ -715,8 +709,8 @@ claim("NaN is not larger", not float("nan") > 1e-3)
 #   whether the difference is *within* the tolerance, as `torch.allclose` does.
 #
 # What is left are mistakes that no output shows: a cut gradient, an input that was changed, a special case. The shapes
-# are `q` (..., query, $d_k$), `k` (..., key, $d_k$) and `v` (..., key, $d_v$), with any number of axes in front. A right
-# answer may return a list instead of a tuple, so unpack it: `output, weights = attention(q, k, v)`.
+# are `q` (..., query, $d_k$), `k` (..., key, $d_k$) and `v` (..., key, $d_v$), with any number of axes in front. A
+# right answer may return a list instead of a tuple, so unpack it: `output, weights = attention(q, k, v)`.
 #
 # {{exercise accepts_attention}}
 
@@ -727,7 +721,17 @@ def accepts_attention(attention) -> bool:
 
     Returns: True if it is right, False if not. An error counts as False.
     """
+
     ### BEGIN SOLUTION
+    def slow_attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """In loops, as the formula says it. q: (query, d_k); k: (key, d_k); v: (key, d_v)."""
+        rows = []
+        for query in q:
+            scores = torch.stack([query.dot(key) / math.sqrt(len(key)) for key in k])  # (key,)
+            rows.append(scores.softmax(dim=0))
+        weights = torch.stack(rows)  # (query, key)
+        return weights @ v, weights
+
     torch.manual_seed(0)
     inputs = torch.randn(2, 3, 6), torch.randn(2, 5, 6), torch.randn(2, 5, 7)  # every size is different
     for scale in (1.0, 40.0):
@@ -746,15 +750,6 @@ def accepts_attention(attention) -> bool:
     q, k, v = (x[0] for x in inputs)
     return torch.allclose(attention(q, k, v)[0], slow_attention(q, k, v)[0], atol=1e-4)
 
-
-def slow_attention(q, k, v):
-    """Attention in loops, as the formula says it. q: (query, d_k); k: (key, d_k); v: (key, d_v)."""
-    rows = []
-    for query in q:
-        scores = torch.stack([query.dot(key) / math.sqrt(len(key)) for key in k])  # (key,)
-        rows.append(scores.softmax(dim=0))
-    weights = torch.stack(rows)  # (query, key)
-    return weights @ v, weights
     ### END SOLUTION
 
 
@@ -782,7 +777,16 @@ def accepts_positional_encoding(PositionalEncoding) -> bool:
 
     Returns: True if it is right, False if not. An error counts as False.
     """
+
     ### BEGIN SOLUTION
+    def table(n: int, d_model: int) -> Tensor:
+        """The sinusoidal table, number by number: (n, d_model)."""
+        rows = []
+        for position in range(n):
+            angles = [position / 10000 ** (2 * (column // 2) / d_model) for column in range(d_model)]
+            rows.append([math.cos(angle) if column % 2 else math.sin(angle) for column, angle in enumerate(angles)])
+        return torch.tensor(rows)
+
     torch.manual_seed(0)
     for d_model, batch, time in ((6, 3, 5), (7, 5, 2), (4, 2, 11)):
         layer = PositionalEncoding(d_model, 11).train()
@@ -791,7 +795,7 @@ def accepts_positional_encoding(PositionalEncoding) -> bool:
         result = layer(x)
         if result.shape != x.shape or not torch.equal(x, before):
             return False
-        if not torch.allclose(result, before + table_by_hand(time, d_model), atol=1e-4):
+        if not torch.allclose(result, before + table(time, d_model), atol=1e-4):
             return False
         result.sum().backward()
         if x.grad is None or not torch.equal(x.grad, torch.ones_like(x)):
@@ -802,14 +806,6 @@ def accepts_positional_encoding(PositionalEncoding) -> bool:
             return False
     return True
 
-
-def table_by_hand(n, d_model):
-    """The sinusoidal table, number by number: (n, d_model)."""
-    rows = []
-    for position in range(n):
-        angles = [position / 10000 ** (2 * (column // 2) / d_model) for column in range(d_model)]
-        rows.append([math.cos(angle) if column % 2 else math.sin(angle) for column, angle in enumerate(angles)])
-    return torch.tensor(rows)
     ### END SOLUTION
 
 
@@ -1042,7 +1038,7 @@ claim("and it is wrong", int(right_up_to_64(65)[0].sum()) == 65)
 # ### END SOLUTION
 
 # %% [markdown]
-# ## The end, and what you can do now
+# ## What you can do now
 #
 # You began this course with a softmax and a check that told you whether it was right. You have built attention, masks,
 # positions, heads, layers, a translator, a reader and a writer. And you have seen a loss that falls in nine of
