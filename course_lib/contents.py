@@ -13,5 +13,5 @@ CONTENTS = (
     ("09_decoding", "9 · Decoding: from probabilities to a sentence", 150, 2),
     ("10_classification", "10 · Classification: an encoder that reads", 145, 4),
     ("11_language_model", "11 · Language models: a decoder that writes", 140, 4),
-    ("14_you_are_the_grader", "14 · You are the grader", 150, 2),
+    ("14_you_are_the_grader", "14 · You are the grader", 140, 4),
 )

@@ -12,6 +12,20 @@ from torch import Tensor, nn
 Test = Callable[[Any], bool]
 
 
+def known_mistakes(exercise: str) -> list[Any]:
+    """The wrong answers that the check of this exercise knows."""
+    from course_lib.exercises import all_exercises
+
+    return list(all_exercises()[exercise].misconceptions)
+
+
+def right_answers(exercise: str) -> list[Any]:
+    """The course's own answer and other right ones."""
+    from course_lib.exercises import all_exercises
+
+    return [all_exercises()[exercise].reference, *all_exercises()[exercise].alternatives]
+
+
 def accepts(test: Test, program: Any) -> bool:
     """What the test says of the program. An error, of either of them, counts as a rejection."""
     with warnings.catch_warnings():

@@ -95,21 +95,21 @@ def accepts_causal_mask(causal_mask: Callable[[int], Tensor]) -> bool:
     return True
 
 
-def slow_attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention in loops, as the formula says it. q: (query, d_k); k: (key, d_k); v: (key, d_v)."""
-    rows = []
-    for query in q:
-        scores = torch.stack([query.dot(key) / math.sqrt(len(key)) for key in k])  # (key,)
-        rows.append(scores.softmax(dim=0))
-    weights = torch.stack(rows)  # (query, key)
-    return weights @ v, weights
-
-
 def accepts_attention(attention: Callable[..., Any]) -> bool:
     """Is this implementation of `scaled_dot_product_attention(q, k, v)`, which returns (output, weights), right?
 
     Returns: True if it is right, False if not. An error counts as False.
     """
+
+    def slow_attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """In loops, as the formula says it. q: (query, d_k); k: (key, d_k); v: (key, d_v)."""
+        rows = []
+        for query in q:
+            scores = torch.stack([query.dot(key) / math.sqrt(len(key)) for key in k])  # (key,)
+            rows.append(scores.softmax(dim=0))
+        weights = torch.stack(rows)  # (query, key)
+        return weights @ v, weights
+
     torch.manual_seed(0)
     inputs = torch.randn(2, 3, 6), torch.randn(2, 5, 6), torch.randn(2, 5, 7)  # every size is different
     for scale in (1.0, 40.0):
@@ -122,20 +122,11 @@ def accepts_attention(attention: Callable[..., Any]) -> bool:
         if not all(torch.equal(x, scale * before) for x, before in zip((q, k, v), inputs)):
             return False
         got_slopes = torch.autograd.grad(output.square().sum(), (q, k, v))
-        want_slopes = torch.autograd.grad(sum(o.square().sum() for o, _ in slow), (q, k, v))
+        want_slopes = torch.autograd.grad(torch.stack([o for o, _ in slow]).square().sum(), (q, k, v))
         if not all(torch.allclose(got, want, rtol=1e-2, atol=1e-2) for got, want in zip(got_slopes, want_slopes)):
             return False
     q, k, v = (x[0] for x in inputs)
     return torch.allclose(attention(q, k, v)[0], slow_attention(q, k, v)[0], atol=1e-4)
-
-
-def table_by_hand(n: int, d_model: int) -> Tensor:
-    """The sinusoidal table, number by number: (n, d_model)."""
-    rows = []
-    for position in range(n):
-        angles = [position / 10000 ** (2 * (column // 2) / d_model) for column in range(d_model)]
-        rows.append([math.cos(angle) if column % 2 else math.sin(angle) for column, angle in enumerate(angles)])
-    return torch.tensor(rows)
 
 
 def accepts_positional_encoding(PositionalEncoding: type[nn.Module]) -> bool:
@@ -143,6 +134,15 @@ def accepts_positional_encoding(PositionalEncoding: type[nn.Module]) -> bool:
 
     Returns: True if it is right, False if not. An error counts as False.
     """
+
+    def table(n: int, d_model: int) -> Tensor:
+        """The sinusoidal table, number by number: (n, d_model)."""
+        rows = []
+        for position in range(n):
+            angles = [position / 10000 ** (2 * (column // 2) / d_model) for column in range(d_model)]
+            rows.append([math.cos(angle) if column % 2 else math.sin(angle) for column, angle in enumerate(angles)])
+        return torch.tensor(rows)
+
     torch.manual_seed(0)
     for d_model, batch, time in ((6, 3, 5), (7, 5, 2), (4, 2, 11)):
         layer = PositionalEncoding(d_model, 11).train()
@@ -151,7 +151,7 @@ def accepts_positional_encoding(PositionalEncoding: type[nn.Module]) -> bool:
         result = layer(x)
         if result.shape != x.shape or not torch.equal(x, before):
             return False
-        if not torch.allclose(result, before + table_by_hand(time, d_model), atol=1e-4):
+        if not torch.allclose(result, before + table(time, d_model), atol=1e-4):
             return False
         result.sum().backward()
         if x.grad is None or not torch.equal(x.grad, torch.ones_like(x)):
@@ -212,8 +212,8 @@ def accepts_train_step(train_step: Callable[..., Any]) -> bool:
         model = WatchedModel(8, 3).eval()
         twin = copy.deepcopy(model)
         loss = F.cross_entropy(twin(source, given).transpose(1, 2), targets, ignore_index=0)
-        loss.backward()
-        length = math.sqrt(sum(p.grad.square().sum().item() for p in twin.parameters()))
+        slopes = torch.autograd.grad(loss, list(twin.parameters()))
+        length = torch.cat([slope.flatten() for slope in slopes]).norm().item()  # of all together
         for parameter in model.parameters():
             parameter.grad = torch.ones_like(parameter)  # left over from before
         returned = train_step(model, torch.optim.SGD(model.parameters(), lr=0.5), source, targets, 1, 0, max_norm)
@@ -221,8 +221,8 @@ def accepts_train_step(train_step: Callable[..., Any]) -> bool:
             return False
         if abs(float(returned) - loss.item()) > 1e-4 or not model.modes[0]:
             return False
-        for parameter, old in zip(model.parameters(), twin.parameters()):
-            want = old - 0.5 * min(1.0, max_norm / length) * old.grad
+        for parameter, old, slope in zip(model.parameters(), twin.parameters(), slopes):
+            want = old - 0.5 * min(1.0, max_norm / length) * slope
             if not torch.allclose(parameter, want, atol=1e-5):
                 return False
     return True

@@ -35,7 +35,7 @@ from course_lib.multi_head_attention import merge_heads, split_heads
 from course_lib.plotting import COLOURS, show_map, show_matrix, use_course_style
 from course_lib.progress_bar import bar
 from course_lib.settings import course_device
-from course_lib.testing import WatchedModel, accepts, caught_by
+from course_lib.testing import WatchedModel, accepts, caught_by, known_mistakes, right_answers
 from course_lib.training import sequence_loss, shift_right
 from course_lib.training import train_step as right_step
 from course_lib.transformer import Transformer, find_the_leak
@@ -80,10 +80,7 @@ def outcome(*program) -> str:
 
 
 # %% figure What becomes of wrong programs in training
-from course_lib.exercises import all_exercises
-
-steps = all_exercises()["train_step"].misconceptions
-layers = all_exercises()["DecoderLayer"].misconceptions
+steps, layers = known_mistakes("train_step"), known_mistakes("DecoderLayer")
 programs = {"training step": [(step,) for step in steps], "decoder layer": [(right_step, layer) for layer in layers]}
 seen = {}
 with warnings.catch_warnings():
@@ -92,7 +89,7 @@ with warnings.catch_warnings():
         seen[name] = [outcome(*program) for program in bar(wrong[:: 8 if FAST else 1], name)]
 kinds = ("loss falls", "loss does not fall", "raises an error")
 figure, ax = plt.subplots(figsize=(8, 2.2))
-for row, (name, outcomes) in enumerate(seen.items()):
+for row, outcomes in enumerate(seen.values()):
     left = 0
     for kind, colour in zip(kinds, (COLOURS[1], COLOURS[0], COLOURS[2])):
         count = outcomes.count(kind)
@@ -331,9 +328,10 @@ def published_dropout(x, noise, p, training):
 
 # %% [markdown]
 # A result of chance cannot be compared with a right answer. Its **mean** can, if you know how far a mean may stray. The
-# mean of $n$ draws with standard deviation $\sigma$ strays by about $\sigma / \sqrt n$, the {{term standard error}}; four of
-# them are exceeded once in 16,000 times. So the test needs no luck, only enough draws. What should the mean be? A layer
-# that learns with dropout meets its input again without it, so the mean should stay what it was.
+# mean of $n$ draws with standard deviation $\sigma$ strays by about $\sigma / \sqrt n$, the
+# {{term standard error}}; more than four of them come about once in 16,000 tests. So the test needs no luck, only
+# enough draws. What should the mean be? A layer that learns with dropout meets its input again without it, so the mean
+# should stay what it was.
 
 # %% figure The mean of dropped ones, over more and more draws
 torch.manual_seed(0)
@@ -356,6 +354,7 @@ first_outside = next(n for n in range(1, draws) if bool((running < 1 - 4 * error
 print(f"from {first_outside} draws on the published mean is outside for good; in the end it is {running[-1]:.3f}")
 
 # %% claims
+claim("four standard errors: once in 16,000", 15_000 < 1 / math.erfc(4 / math.sqrt(2)) < 17_000)
 claim("it settles at 1 - p", abs(running[-1] - 0.7) < 0.01)
 claim("a few hundred draws are enough", first_outside < 400)
 claim("the right one is inside at the end", abs(expected[-1] - 1) < 4 * error[-1])
@@ -542,9 +541,7 @@ softmax_tests = {  # each gets its own copy of the input
 # %% figure Tests and mistakes
 from itertools import combinations
 
-softmax_exercise = all_exercises()["softmax"]
-wrong_softmaxes = softmax_exercise.misconceptions
-right_softmaxes = [softmax_exercise.reference, *softmax_exercise.alternatives]
+wrong_softmaxes, right_softmaxes = known_mistakes("softmax"), right_answers("softmax")
 refused = {name: caught_by(test, right_softmaxes) for name, test in softmax_tests.items()}
 caught = {name: caught_by(test, wrong_softmaxes) for name, test in softmax_tests.items()}
 mistakes = sorted((m.__name__ for m in wrong_softmaxes), key=lambda m: -sum(m in found for found in caught.values()))
@@ -640,9 +637,8 @@ check(accepts_causal_mask)
 # %% figure What a comparison sees
 from course_lib.dot_product_attention import scaled_dot_product_attention
 
-attention_exercise = all_exercises()["scaled_dot_product_attention"]
-wrong_attentions = attention_exercise.misconceptions
-right_attentions = [attention_exercise.reference, *attention_exercise.alternatives]
+wrong_attentions = known_mistakes("scaled_dot_product_attention")
+right_attentions = right_answers("scaled_dot_product_attention")
 
 
 def compared(sizes=(2, 3, 5, 6, 7), scale: float = 1.0, tolerance: float = 1e-4):
@@ -712,9 +708,9 @@ claim("NaN is not larger", not float("nan") > 1e-3)
 #   And beware of NaN, which is neither larger nor smaller than anything: `difference > 1e-3` is False for it, so ask
 #   whether the difference is *within* the tolerance, as `torch.allclose` does.
 #
-# What is left are mistakes that no output shows: a cut gradient, an input that was changed, a special case. Shapes are
-# `q` (..., query, $d_k$), `k` (..., key, $d_k$), `v` (..., key, $d_v$), with any number of axes in front. A right answer
-# may return a list instead of a tuple, so unpack it: `output, weights = attention(q, k, v)`.
+# What is left are mistakes that no output shows: a cut gradient, an input that was changed, a special case. The shapes
+# are `q` (..., query, $d_k$), `k` (..., key, $d_k$) and `v` (..., key, $d_v$), with any number of axes in front. A
+# right answer may return a list instead of a tuple, so unpack it: `output, weights = attention(q, k, v)`.
 #
 # {{exercise accepts_attention}}
 
@@ -725,7 +721,17 @@ def accepts_attention(attention) -> bool:
 
     Returns: True if it is right, False if not. An error counts as False.
     """
+
     ### BEGIN SOLUTION
+    def slow_attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """In loops, as the formula says it. q: (query, d_k); k: (key, d_k); v: (key, d_v)."""
+        rows = []
+        for query in q:
+            scores = torch.stack([query.dot(key) / math.sqrt(len(key)) for key in k])  # (key,)
+            rows.append(scores.softmax(dim=0))
+        weights = torch.stack(rows)  # (query, key)
+        return weights @ v, weights
+
     torch.manual_seed(0)
     inputs = torch.randn(2, 3, 6), torch.randn(2, 5, 6), torch.randn(2, 5, 7)  # every size is different
     for scale in (1.0, 40.0):
@@ -738,21 +744,12 @@ def accepts_attention(attention) -> bool:
         if not all(torch.equal(x, scale * before) for x, before in zip((q, k, v), inputs)):
             return False
         got_slopes = torch.autograd.grad(output.square().sum(), (q, k, v))
-        want_slopes = torch.autograd.grad(sum(o.square().sum() for o, _ in slow), (q, k, v))
+        want_slopes = torch.autograd.grad(torch.stack([o for o, _ in slow]).square().sum(), (q, k, v))
         if not all(torch.allclose(got, want, rtol=1e-2, atol=1e-2) for got, want in zip(got_slopes, want_slopes)):
             return False
     q, k, v = (x[0] for x in inputs)
     return torch.allclose(attention(q, k, v)[0], slow_attention(q, k, v)[0], atol=1e-4)
 
-
-def slow_attention(q, k, v):
-    """Attention in loops, as the formula says it. q: (query, d_k); k: (key, d_k); v: (key, d_v)."""
-    rows = []
-    for query in q:
-        scores = torch.stack([query.dot(key) / math.sqrt(len(key)) for key in k])  # (key,)
-        rows.append(scores.softmax(dim=0))
-    weights = torch.stack(rows)  # (query, key)
-    return weights @ v, weights
     ### END SOLUTION
 
 
@@ -764,9 +761,9 @@ check(accepts_attention)
 #
 # `PositionalEncoding(d_model, max_len)` (notebook 3) adds the sinusoidal table to a batch $(b, t, d_\text{model})$. A
 # class can be wrong in more ways than a function. Think of what should *not* happen: nothing is trained; `x` is not
-# changed; its dtype is kept, in {{term half precision}}, too; nothing depends on the size of the batch, on `max_len`, or
-# on the mode (it contains no dropout); the table is a {{term buffer}}, so that it moves along to another device; an odd
-# width works, the last column being a sine. And of course:
+# changed; its dtype is kept, in {{term half precision}}, too; nothing depends on the size of the batch, on `max_len`,
+# or on the mode (it contains no dropout); the table is a {{term buffer}}, so that it moves along to another device; an
+# odd width works, the last column being a sine. And of course:
 #
 # $$\text{result}_{b,t,2i} = x_{b,t,2i} + \sin\!\big(t / 10000^{2i/d}\big) \qquad
 # \text{result}_{b,t,2i+1} = x_{b,t,2i+1} + \cos\!\big(t / 10000^{2i/d}\big)$$
@@ -780,7 +777,16 @@ def accepts_positional_encoding(PositionalEncoding) -> bool:
 
     Returns: True if it is right, False if not. An error counts as False.
     """
+
     ### BEGIN SOLUTION
+    def table(n: int, d_model: int) -> Tensor:
+        """The sinusoidal table, number by number: (n, d_model)."""
+        rows = []
+        for position in range(n):
+            angles = [position / 10000 ** (2 * (column // 2) / d_model) for column in range(d_model)]
+            rows.append([math.cos(angle) if column % 2 else math.sin(angle) for column, angle in enumerate(angles)])
+        return torch.tensor(rows)
+
     torch.manual_seed(0)
     for d_model, batch, time in ((6, 3, 5), (7, 5, 2), (4, 2, 11)):
         layer = PositionalEncoding(d_model, 11).train()
@@ -789,7 +795,7 @@ def accepts_positional_encoding(PositionalEncoding) -> bool:
         result = layer(x)
         if result.shape != x.shape or not torch.equal(x, before):
             return False
-        if not torch.allclose(result, before + table_by_hand(time, d_model), atol=1e-4):
+        if not torch.allclose(result, before + table(time, d_model), atol=1e-4):
             return False
         result.sum().backward()
         if x.grad is None or not torch.equal(x.grad, torch.ones_like(x)):
@@ -800,14 +806,6 @@ def accepts_positional_encoding(PositionalEncoding) -> bool:
             return False
     return True
 
-
-def table_by_hand(n, d_model):
-    """The sinusoidal table, number by number: (n, d_model)."""
-    rows = []
-    for position in range(n):
-        angles = [position / 10000 ** (2 * (column // 2) / d_model) for column in range(d_model)]
-        rows.append([math.cos(angle) if column % 2 else math.sin(angle) for column, angle in enumerate(angles)])
-    return torch.tensor(rows)
     ### END SOLUTION
 
 
@@ -958,8 +956,8 @@ def accepts_train_step(train_step) -> bool:
         model = WatchedModel(8, 3).eval()
         twin = copy.deepcopy(model)
         loss = F.cross_entropy(twin(source, given).transpose(1, 2), targets, ignore_index=0)
-        loss.backward()
-        length = math.sqrt(sum(p.grad.square().sum().item() for p in twin.parameters()))
+        slopes = torch.autograd.grad(loss, list(twin.parameters()))
+        length = torch.cat([slope.flatten() for slope in slopes]).norm().item()  # of all together
         for parameter in model.parameters():
             parameter.grad = torch.ones_like(parameter)  # left over from before
         returned = train_step(model, torch.optim.SGD(model.parameters(), lr=0.5), source, targets, 1, 0, max_norm)
@@ -967,8 +965,8 @@ def accepts_train_step(train_step) -> bool:
             return False
         if abs(float(returned) - loss.item()) > 1e-4 or not model.modes[0]:
             return False
-        for parameter, old in zip(model.parameters(), twin.parameters()):
-            want = old - 0.5 * min(1.0, max_norm / length) * old.grad
+        for parameter, old, slope in zip(model.parameters(), twin.parameters(), slopes):
+            want = old - 0.5 * min(1.0, max_norm / length) * slope
             if not torch.allclose(parameter, want, atol=1e-5):
                 return False
     return True
@@ -1040,7 +1038,7 @@ claim("and it is wrong", int(right_up_to_64(65)[0].sum()) == 65)
 # ### END SOLUTION
 
 # %% [markdown]
-# ## The end, and what you can do now
+# ## What you can do now
 #
 # You began this course with a softmax and a check that told you whether it was right. You have built attention, masks,
 # positions, heads, layers, a translator, a reader and a writer. And you have seen a loss that falls in nine of

@@ -121,9 +121,9 @@ def looks_for_leaks_alone(DecoderLayer):
 
 
 @accepts_decoder_layer.misconception
-def has_one_sequence_and_one_mask(DecoderLayer):
-    """Your test has a batch of one and a causal mask. Sequences that look at each other go unseen, and layers that make
-    a triangle of their own."""
+def tries_the_causal_mask_alone(DecoderLayer):
+    """Your test tries no other mask than the causal one. A layer that ignores your mask and makes a triangle of its own
+    goes unseen."""
     torch.manual_seed(0)
     mask = torch.ones(1, 4, 4, dtype=torch.bool).tril()
     real = torch.tensor([[[True, True, True, False, False]]])
