@@ -38,7 +38,7 @@ from attacks import (
     submission,
     with_a_test,
 )
-from classroom import ENOUGH, by_name, full, impatient_with, released, score
+from classroom import ENOUGH, by_name, full, impatient_with, released, score, with_one_exercise
 from nbformat import NotebookNode
 
 from autograder import work
@@ -174,16 +174,7 @@ def test_attack(attack: Attack, port: int):
 # --- tests that a student writes -------------------------------------------------------------------------------------
 
 
-def only_one_exercise(notebook: NotebookNode, name: str) -> NotebookNode:
-    ids = (name, f"{name}_check", f"{name}_hidden")
-    cells = [cell for cell in notebook.cells if "nbgrader" in cell.metadata]
-    kept = [
-        c for c in cells if c.metadata.nbgrader.grade_id in ids or c.metadata.nbgrader.grade_id.startswith("setup_")
-    ]
-    return nbformat.from_dict({**notebook, "cells": kept})
-
-
-GRADERS = only_one_exercise(released("14_you_are_the_grader"), TESTED)
+GRADERS = with_one_exercise("14_you_are_the_grader", TESTED)
 PLACES = {place for place, case in enumerate(written_tests()[TESTED].questions()) if case["is_right"]}
 
 
