@@ -37,6 +37,10 @@ from course_lib.exercises import all_exercises
 CHECK, HIDDEN = "_check", "_hidden"
 USES_THE_REFERENCE = "uses_the_reference"
 MOST_RESTARTS = 5  # of a run whose code keeps ending its process
+LOOKS_INSIDE = re.compile(
+    r"__code__|__globals__|__closure__|f_code|f_locals|getsource|course_lib\.checking|get_objects|get_referrers|settrace"
+    r"|setprofile|currentframe|_getframe|ctypes"
+)
 MISSING_NAME = re.compile(r"name '(\w+)' is not defined")
 
 
@@ -302,10 +306,21 @@ class Trial:
         """The report on a test that the student has written. What it is asked is drawn from the secret seed, for the
         visible check too: the order and the disguises that students see are known to them.
         """
+        self.note_looks_inside(i, exercise.name)
         seed = self.submission.seed
         cases = exercise.questions(f"shown {seed}") if self.seen is None else all_hidden()[exercise.name].cases(seed)
         with Rounds(self, i, exercise) as rounds:
             return tried(exercise, rounds.subject, cases)
+
+    def note_looks_inside(self, i: int, name: str) -> None:
+        """Implementations are in the process of the test. Their disguise keeps code from being recognised at a glance,
+        but not from being taken apart: who does so is shown to a person.
+        """
+        own = [self.cells[j].source for j in self.cells_for(i, name) if self.by_student[j]]
+        words = sorted(set(LOOKS_INSIDE.findall("\n".join(own))))
+        if words:
+            named = ", ".join(f"`{word}`" for word in words)
+            self.note(f"{name}: it should go by what an implementation does, but mentions {named}. Please look at it.")
 
     def undefined(self, exercise: Exercise) -> Report:
         """The cell of the answer did not define it: it raised, or somebody renamed the function."""

@@ -339,7 +339,7 @@ A_TEST = "accepts_causal_mask"
 
 
 def judged_test(text, extra=""):
-    """The verdict on a test, and the output of its hidden cell. extra: a cell of the student's own above it."""
+    """The verdict on a test, the output of its hidden cell, and all that was found. extra: a cell of the student's own above it."""
     stem = "14_you_are_the_grader"
     master = with_one_exercise(stem, A_TEST)
     notebook = copy.deepcopy(master)
@@ -350,12 +350,12 @@ def judged_test(text, extra=""):
     result = work.do(Task(stem, "student", json.dumps(notebook), json.dumps(master), "", ENOUGH))
     cells = nbformat.from_dict(json.loads(result.notebook)).cells
     (hidden,) = next(cell.outputs for cell in cells if grade_id_of(cell) == f"{A_TEST}_hidden")
-    return by_name(result)[A_TEST], hidden.data
+    return by_name(result)[A_TEST], hidden.data, result
 
 
 def test_a_written_test_is_judged_by_what_it_misses():
     text = "def accepts_causal_mask(f):\n    assert f(4).eq(own_mask(4)).all()\n    return True"
-    found, hidden = judged_test(text, "def own_mask(n):\n    return torch.ones(n, n).tril()")
+    found, hidden, _ = judged_test(text, "def own_mask(n):\n    return torch.ones(n, n).tril()")
     assert (found.points, found.hidden_points, found.outcome) == (3.0, 1.0, "wrong")
     assert found.misconception == "lets_through_has_an_axis_too_many"
     assert "Your mask has more axes than (n, n)" in found.sentence
@@ -364,8 +364,15 @@ def test_a_written_test_is_judged_by_what_it_misses():
     assert "more axes than (n, n)" in hidden["text/html"] and "n = 1" not in hidden["text/html"]
 
 
+def test_a_test_that_takes_code_apart_is_shown_to_a_person():
+    text = "def accepts_causal_mask(f):\n    return 'tril' in own_look(f)"
+    result = judged_test(text, "def own_look(f):\n    return f.__code__.co_names")[2]
+    assert [note for note in result.verdict.notes if "accepts_causal_mask" in note and "`__code__`" in note]
+    assert not judged_test("def accepts_causal_mask(f):\n    return True")[2].verdict.notes
+
+
 def test_an_error_in_a_written_test_is_quoted():
-    found, _ = judged_test("def accepts_causal_mask(f):\n    return f(4).equal(waht)")
+    found, _, _ = judged_test("def accepts_causal_mask(f):\n    return f(4).equal(waht)")
     assert (found.points, found.outcome) == (0.0, "raised")
     assert "name 'waht' is not defined" in found.message and "line 2:  return f(4).equal(waht)" in found.message
 
