@@ -339,7 +339,7 @@ A_TEST = "accepts_causal_mask"
 
 
 def judged_test(text, extra=""):
-    """The verdict on a test, the output of its hidden cell, and all that was found. extra: a cell of the student's own above it."""
+    """The verdict on a test, the output of its hidden cell, and the result. extra: a cell of the student's own."""
     stem = "14_you_are_the_grader"
     master = with_one_exercise(stem, A_TEST)
     notebook = copy.deepcopy(master)
