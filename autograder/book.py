@@ -6,7 +6,7 @@ import fcntl
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from nbgrader.preprocessors import AssignLatePenalties
 from sqlalchemy import make_url, select, text
 from sqlalchemy.exc import ArgumentError, SAWarning, SQLAlchemyError
 
+from autograder.class_folder import CONFIG
 from autograder.course import Course, CourseError
 from autograder.rebuild import master_notebook
 
@@ -94,8 +95,8 @@ def entered(gradebook: Gradebook, assignment: str) -> set[str]:
 
 def enter(
     course: Course, gradebook: Gradebook, assignment: str, student: str, judged: NotebookNode | None
-) -> tuple[str, ...]:
-    """Enter a submission; without a notebook, all of its cells get 0. Returns: notes on what was odd."""
+) -> tuple[tuple[str, ...], float]:
+    """Enter a submission; without a notebook, all of its cells get 0. Returns: notes on what was odd, the penalty."""
     gradebook.update_or_create_student(student)
     time, notes = submission_time(course, assignment, student)
     submission = gradebook.update_or_create_submission(assignment, student, **({"timestamp": time} if time else {}))
@@ -107,10 +108,25 @@ def enter(
         enter_grades(notebook, judged)
     is_late = submission.total_seconds_late > 0
     gradebook.db.commit()
+    penalty = 0.0
     if judged is not None and is_late:
         penalise(course, assignment, student, judged)
+        gradebook.db.expire_all()
+        submitted = gradebook.find_submission_notebook(assignment, assignment, student)
+        penalty = float(submitted.late_submission_penalty or 0.0)
     gradebook.db.expunge_all()
-    return notes
+    return notes, penalty
+
+
+def lateness(course: Course, gradebook: Gradebook, assignment: str, student: str) -> str:
+    """All that a penalty for lateness depends on: when it was handed in, when it was due, and what the class's
+    configuration does about it. Without a due date nothing is late."""
+    due = gradebook.find_assignment(assignment).duedate
+    with suppress(MissingEntry):
+        due = due and gradebook.find_submission(assignment, student).duedate  # with an extension
+    own = course.root / CONFIG.name
+    rules = own.read_text(encoding="utf-8", errors="replace") if due is not None and own.is_file() else ""
+    return "\0".join([timestamp_text(course, assignment, student), str(due or ""), rules])
 
 
 def timestamp_text(course: Course, assignment: str, student: str) -> str:

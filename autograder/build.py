@@ -41,7 +41,9 @@ from nbformat import NotebookNode
 from nbgrader.apps import NbGraderAPI
 
 from autograder.bootstrap import badge_markdown, bootstrap_source, course_settings
+from autograder.class_folder import DEFAULT
 from autograder.course import Course, put_own_commands_on_path
+from autograder.coverage import CoverageError, pages
 from autograder.files import content_of, told_of_kept_files, write_whole
 from autograder.glossary import FILE as GLOSSARY
 from autograder.glossary import Glossary, GlossaryError
@@ -52,7 +54,7 @@ from course_lib.checking.exercise import Exercise
 from course_lib.exercises import TOPICS, all_exercises
 
 SOLUTIONS = ROOT / "solutions"
-COURSE = ROOT / "autograder"
+COURSE = ROOT / DEFAULT
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 FOLDED = {"cellView": "form", "jupyter": {"source_hidden": True}}  # in Colab and in JupyterLab
@@ -454,6 +456,14 @@ def title(stem: str) -> str:
     return next(line.removeprefix("# # ") for line in lines if line.startswith("# # "))
 
 
+def coverage_pages() -> dict[Path, str]:
+    """Which idea and which mistake of the source articles is taught where: docs/coverage.md and docs/errata.md."""
+    try:
+        return pages(ROOT / "docs")
+    except CoverageError as error:
+        raise SourceError(str(error)) from None
+
+
 # --- the command ----------------------------------------------------------------------------------------
 
 
@@ -463,7 +473,7 @@ def build() -> dict[Path, str]:
     files = {COURSE / "source" / stem / f"{stem}.ipynb": text for stem, text in solutions.items()}
     files |= {NOTEBOOKS / f"{stem}.ipynb": text for stem, text in release(solutions).items()}
     files |= {NOTEBOOKS / GLOSSARY: as_text(glossary_notebook())}
-    return files | {CONTENTS: contents(), ROOT / "README.md": readme()}
+    return files | {CONTENTS: contents(), ROOT / "README.md": readme()} | coverage_pages()
 
 
 def stale_files(files: dict[Path, str]) -> list[Path]:

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from autograder.class_folder import DEFAULT, make_class, make_folder, require_class
 from autograder.errors import CourseError
 from autograder.files import told_of_kept_files
 from autograder.inside import walls
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from autograder.grade import Summary
     from autograder.verdict import Verdict
 
-HERE = Path(__file__).resolve().parent
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
@@ -70,17 +70,20 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m autograder",
         description="Grades a class: fast, behind walls, every mistake named. Beneath it lies an nbgrader course.",
     )
-    top.set_defaults(course=HERE, db="")
+    top.set_defaults(course=Path(DEFAULT), db="")
     where = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     for said in (top, where):  # before the command or behind it
-        said.add_argument("--course", type=Path, metavar="FOLDER", help="the course folder (default: autograder/)")
-        said.add_argument("--db", metavar="URL", help="of the gradebook (default: gradebook.db in the folder)")
+        said.add_argument("--course", type=Path, metavar="FOLDER", help=f"of the class (default: {DEFAULT}/)")
+        said.add_argument("--db", metavar="URL", help="of the gradebook (default: what the class says)")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[argparse.Namespace], int], says: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=says, description=says, parents=[where])
         made.set_defaults(run=run)
         return made
+
+    one = command("init", run_init, "make the folder of a class: configuration, secret seed, a README")
+    one.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help=f"(default: {DEFAULT})")
 
     one = command("release", run_release, "make the notebooks for students, and enter them into the gradebook")
     one.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", help="for example 02_masks (default: all)")
@@ -139,15 +142,27 @@ def positive(text: str) -> int:
 
 
 def course_of(options: argparse.Namespace) -> Course:
-    from autograder.course import Course, CourseError
+    from autograder.course import Course
 
     root = options.course.resolve()
-    if root.exists() and not root.is_dir():
-        raise CourseError(f"--course takes a folder, and {root} is a file.")
+    if options.run not in MAKE_A_CLASS:
+        require_class(root)
     return Course(root, options.db)
 
 
-# --- release, collect ----------------------------------------------------------------------------------------------
+# --- init, release, collect ------------------------------------------------------------------------------------------
+
+
+def run_init(options: argparse.Namespace) -> int:
+    folder = (options.folder or options.course).resolve()
+    made = make_class(folder)
+    for path in made:
+        say(f"made {escape(str(path))}")
+    if not made:
+        say(f"{escape(str(folder))} is a class already: nothing was changed.")
+    where = "" if folder == Path(DEFAULT).resolve() else f" --course {folder}"
+    say(f"Next: python -m autograder release{escape(where)}")
+    return 0
 
 
 def run_release(options: argparse.Namespace) -> int:
@@ -405,21 +420,12 @@ def jupyter() -> str:
     return str(Path(sys.executable).parent / "jupyter")
 
 
-def make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise CourseError(f"--course takes a folder, and {folder} is a file.") from None
-    except OSError as error:
-        raise CourseError(f"The folder {folder} cannot be made: {error.strerror}.") from None
-
-
 def run_sample(options: argparse.Namespace) -> int:
     """Everything an instructor does in a term, once, in a folder of its own: nobody real is in this class."""
     from autograder.sample import sample_class, sample_due_date
 
     require_walls(told_so=False)
-    if options.course == HERE:
+    if options.course == Path(DEFAULT):
         options.course = Path.cwd() / "sample_class"
     make_folder(options.course)  # only what exists can be closed to student code
     with local_workers(options) as workers:
@@ -444,3 +450,6 @@ def run_sample(options: argparse.Namespace) -> int:
         say(f"\nSingle answers, in nbgrader's own pages: cd {escape(str(course.root))} && {jupyter()} lab")
         say("then, in the menu: Nbgrader → Formgrader")
     return code
+
+
+MAKE_A_CLASS = (run_init, run_release, run_sample, run_doctor)  # the others want one

@@ -1,4 +1,6 @@
-"""A course folder as nbgrader knows it, and what this grader keeps beside it.
+"""The folder of a class (see `class_folder`) as nbgrader knows it, and what this grader keeps in it.
+
+nbgrader_config.py                         its configuration, for nbgrader and for every command here
 
 source/02_masks/02_masks.ipynb             the instructor's notebook with solutions, written by `make build`
 release/02_masks/02_masks.ipynb            what students get
@@ -20,11 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nbgrader.api import Gradebook
-from traitlets.config import Config, PyFileConfigLoader
+from traitlets.config import Config
 
+from autograder.class_folder import DEFAULT, configuration
 from autograder.errors import CourseError as CourseError
 from autograder.files import Ledger, ledger_of
-from autograder.seed import ENVIRONMENT, FILE, read_seed
+from autograder.seed import FILE, read_seed
 
 HERE = Path(__file__).resolve().parent
 
@@ -40,29 +43,20 @@ def put_own_commands_on_path() -> None:
 class Course:
     """Where a course lies, and the address of its gradebook."""
 
-    root: Path = HERE
-    db: str = ""
+    root: Path = Path(DEFAULT)
+    db: str = ""  # if it is another one than the configuration says
 
     @property
     def db_url(self) -> str:
-        return self.db or f"sqlite:///{self.root / 'gradebook.db'}"
+        return self.db or str(self.config().CourseDirectory.db_url)
 
     @property
     def course_id(self) -> str:
         return str(self.config().CourseDirectory.course_id)
 
     def config(self) -> Config:
-        """nbgrader's configuration (nbgrader_config.py), for this folder and this gradebook."""
-        before = os.environ.get(ENVIRONMENT)
-        config = PyFileConfigLoader("nbgrader_config.py", path=str(HERE)).load_config()
-        if before is None:  # it names the seed of the folder that it lies in, for kernels; none is started here
-            os.environ.pop(ENVIRONMENT, None)
-        else:
-            os.environ[ENVIRONMENT] = before
-        config.CourseDirectory.root = str(self.root)
-        config.CourseDirectory.db_url = self.db_url
-        config.Exchange.root = str(self.root / "exchange")
-        return config
+        """What nbgrader is told, and by it every command here."""
+        return configuration(self.root, self.db)
 
     @property
     def ledger(self) -> Ledger:

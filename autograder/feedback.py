@@ -31,6 +31,7 @@ from nbconvert.exporters import HTMLExporter
 from nbconvert.filters.highlight import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
 from nbgrader.converters import GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
 from pygments.token import STANDARD_TYPES
@@ -46,6 +47,7 @@ SHOWN_TYPES = ["text/html", "image/png", "image/jpeg", "text/markdown", "text/la
 MOST_OUTPUTS = 30  # of a cell
 MOST_LINES = 200  # of an output
 MOST_CHARACTERS = 20_000  # of a source, or of an output that is text
+MOST_OF_OPEN_CELLS = 250_000  # characters of all cells that nbgrader does not know; those of the course have 60,000
 MOST_OF_A_REPORT = 100_000  # characters of HTML; the largest real ones have 80,000
 MOST_OF_A_PICTURE = 3_000_000  # characters of base64
 MOST_OF_A_PASTED_PICTURE = 15_000_000  # a photograph of a sheet of paper may be an answer
@@ -240,6 +242,29 @@ def tidy(cell: NotebookNode) -> None:
         cell.outputs.append(remark(f"… and {len(outputs) - MOST_OUTPUTS} more outputs"))
 
 
+def within_measure(cells: Sequence[NotebookNode]) -> list[NotebookNode]:
+    """The cells without those of the student's own that would make the page too long to open."""
+    kept, room, left_out = [], MOST_OF_OPEN_CELLS, 0
+    for cell in cells:
+        if "nbgrader" not in cell.metadata:
+            room -= len(cell.source) + sum(map(length_of_text, cell.get("outputs", [])))
+            if room < 0:
+                left_out += 1
+                continue
+        kept.append(cell)
+    if left_out:
+        text = f"*{left_out} more cells that you added are not shown here. Your notebook still has them.*"
+        kept.append(new_markdown_cell(text))
+    return kept
+
+
+def length_of_text(output: NotebookNode) -> int:
+    """How much there is to read in an output. A picture is no text."""
+    texts = [output.get("text", ""), *output.get("traceback", [])]
+    texts += [content for kind, content in output.get("data", {}).items() if kind.startswith("text/")]
+    return sum(map(len, texts))
+
+
 def kept_metadata(metadata: dict[str, Any], details: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """What nbgrader knows of the cell, and whether it is folded in the notebook."""
     if GRADE_ID.fullmatch(as_text(details.get("grade_id"))):
@@ -327,6 +352,7 @@ class FeedbackExporter(HTMLExporter):
         nb = sound(nb)
         for cell in nb.cells:
             tidy(cell)
+        nb.cells = within_measure(nb.cells)
         # HTMLExporter would parse the finished page once more, for what this template has no need of.
         return super(HTMLExporter, self).from_notebook_node(nb, resources, **options)
 

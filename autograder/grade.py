@@ -28,7 +28,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from autograder import book, work
 from autograder.course import Course, CourseError
 from autograder.hidden import all_hidden
-from autograder.judge import Patience, error_output, exercise_of
+from autograder.judge import CHECK, Patience, error_output, exercise_of
 from autograder.rebuild import submitted_text
 from autograder.sight import class_folders
 from autograder.verdict import Verdict, read_verdict, write_verdict
@@ -49,7 +49,7 @@ class Change:
     student: str
     before: float
     after: float
-    exercises: tuple[str, ...]  # in which it changed
+    exercises: tuple[str, ...]  # in which it changed; maybe the late penalty
 
 
 @dataclass
@@ -138,15 +138,33 @@ def plan(
     if missing:
         raise CourseError(f"{missing[0]} has handed in nothing for {assignment}.")
     seed = course.hidden_seed()
-    master = json.dumps(book.master_of(course, gradebook, assignment))
+    released = book.master_of(course, gradebook, assignment)
+    require_current_points(assignment, released)
+    master = json.dumps(released)
     folders = class_folders(course.root, course.db)
     tasks = []
     for student in chosen:
         text, unreadable = handed_in(course, assignment, student)
-        digest = work.digest(text, master, seed, book.timestamp_text(course, assignment, student))
+        digest = work.digest(text, master, seed, book.lateness(course, gradebook, assignment, student))
         task = Task(assignment, student, text, master, digest, patience, walls=walls, folders=folders, seed=seed)
         tasks.append(replace(task, unreadable=unreadable, digest="" if unreadable else digest))
     return tasks
+
+
+def require_current_points(assignment: str, released: NotebookNode) -> None:
+    """What is judged is worth what the released notebook says. Otherwise a perfect answer would lose points."""
+    for cell in released.cells:
+        name = exercise_of(cell) if cell.cell_type == "code" else None
+        if name is None:
+            continue
+        is_visible = cell.metadata.nbgrader.grade_id.endswith(CHECK)
+        worth = all_exercises()[name].max_points if is_visible else all_hidden()[name].points
+        if cell.metadata.nbgrader.points != worth:
+            raise CourseError(
+                f"{name} is worth {worth:g} points now{'' if is_visible else ' on the hidden cases'}, but it was "
+                f"{cell.metadata.nbgrader.points:g} when {assignment} was released. Release again, then grade: "
+                f"python -m autograder release {assignment}. Nothing that was handed in or marked is lost."
+            )
 
 
 def handed_in(course: Course, assignment: str, student: str) -> tuple[str | None, str]:
@@ -196,8 +214,8 @@ def save(course: Course, gradebook: Gradebook, assignment: str, result: Result, 
     if judged is None:
         verdict = replace(verdict, exercises=without_points(course, assignment))
     book.save_autograded(course, assignment, verdict.student, judged or stand_in(course, verdict))
-    odd = book.enter(course, gradebook, assignment, verdict.student, judged)
-    verdict = replace(verdict, notes=(*verdict.notes, *odd))
+    odd, penalty = book.enter(course, gradebook, assignment, verdict.student, judged)
+    verdict = replace(verdict, notes=(*verdict.notes, *odd), penalty=penalty)
     if verdict.status == "flagged":
         book.flag(gradebook, assignment, verdict.student)
     elif before is not None and before.status == "flagged":
@@ -230,8 +248,10 @@ def stand_in(course: Course, verdict: Verdict) -> NotebookNode:
 def changes(before: Verdict, after: Verdict) -> list[Change]:
     old = {e.name: e.points + e.hidden_points for e in before.exercises}
     new = {e.name: e.points + e.hidden_points for e in after.exercises}
-    different = tuple(name for name in new if old.get(name, 0.0) != new[name])
-    return [Change(after.student, before.points, after.points, different)] if different else []
+    different = [name for name in new if old.get(name, 0.0) != new[name]]
+    different += ["the late penalty"] if before.penalty != after.penalty else []
+    scores = before.points - before.penalty, after.points - after.penalty
+    return [Change(after.student, *scores, tuple(different))] if different else []
 
 
 # --- workers on this machine ----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ cases. Nothing that the second run prints, raises or returns is shown to anybody
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import time
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from nbformat import NotebookNode
 from autograder.hidden import all_hidden, conceal
 from autograder.inside.walls import Limits
 from autograder.needed import could_define, needed
+from autograder.ready_made import forbidden_in
 from autograder.rebuild import Rebuilt
 from autograder.references import revealed_after, visible_sources
 from autograder.runners import BudgetSpent, CellOutput, Clock, Runner, RunnerError, TimeIsUp
@@ -108,8 +110,14 @@ class Submission:
         return {code[i] for i in found}
 
     @functools.cached_property
-    def first_exercise(self) -> str:
-        return next(name for cell in self.cells if (name := exercise_of(cell)) is not None)
+    def exercises(self) -> list[str]:
+        """In the order of the notebook."""
+        return list(dict.fromkeys(name for cell in self.cells if (name := exercise_of(cell)) is not None))
+
+    @functools.cached_property
+    def following(self) -> dict[str, str]:
+        """exercise -> the next one."""
+        return dict(itertools.pairwise(self.exercises))
 
 
 class Trial:
@@ -187,7 +195,7 @@ class Trial:
     def new_runner(self) -> Runner:
         runner = Runner(self.submission.warm, self.submission.limits, self.submission.clock)
         self.judged.walls = runner.walls
-        runner.request(self.patience.cell, "course", modules=visible_sources(self.submission.first_exercise))
+        runner.request(self.patience.cell, "course", modules=visible_sources(self.submission.exercises[0]))
         return runner
 
     def replay(self, i: int, runner: Runner) -> None:
@@ -265,7 +273,9 @@ class Trial:
                 self.runner.bury()
 
     def ask_to_reveal(self, runner: Runner, cell: NotebookNode) -> None:
-        runner.request(self.patience.cell, "reveal", definitions=revealed_after(str(exercise_of(cell))))
+        name = str(exercise_of(cell))
+        definitions = revealed_after(name, self.submission.following.get(name))
+        runner.request(self.patience.cell, "reveal", definitions=definitions)
 
     def is_worth_asking(self, i: int, cell: NotebookNode) -> bool:
         """Whether hidden cases could tell anything about an answer that has met the visible ones."""
@@ -278,7 +288,8 @@ class Trial:
             if found is None:
                 return self.undefined(exercise)
             bench, kind = found
-            report = refusal_of_kind(exercise, kind) or self.graded(i, exercise, Subject(bench))
+            report = refusal_of_kind(exercise, kind) or self.refusal_of_source(exercise)
+            report = report or self.graded(i, exercise, Subject(bench))
         except RunnerError as error:
             self.fatal.add(i)
             if isinstance(error, BudgetSpent):
@@ -292,6 +303,16 @@ class Trial:
             self.note_missing_name(check.message)
             self.leave_if_out_of_memory(i, "MemoryError" if "raised MemoryError" in check.message else "")
         return report
+
+    def refusal_of_source(self, exercise: Exercise) -> Report | None:
+        """A report on an answer whose source reaches what the exercise forbids, or None."""
+        if not exercise.forbids:
+            return None
+        own = [cell.source for cell, by_student in zip(self.cells, self.by_student) if by_student]
+        found = forbidden_in(exercise.name, exercise.forbids, own)
+        if found is None:
+            return None
+        return failed(exercise, "wrong", f"Write the formula out yourself: `{found}` is not for this exercise.")
 
     def graded(self, i: int, exercise: Exercise, subject: Subject) -> Report:
         if isinstance(exercise, WrittenTest):

@@ -167,9 +167,14 @@ def stand_in(node: ast.FunctionDef | ast.ClassDef) -> str:
 
 
 @functools.cache
-def revealed_after(exercise: str) -> list[tuple[str, str, str]]:
-    """(module, name, source) of everything that may be used once `exercise` is graded, and might not before."""
-    before, after = withheld(position(exercise)), withheld(position(exercise) + 1)
+def revealed_after(exercise: str, following: str | None = None) -> list[tuple[str, str, str]]:
+    """(module, name, source) of everything that may be used once `exercise` is graded, and might not before.
+
+    following: the next one in the notebook. Those between the two are not in it, and nobody has to write them.
+    """
+    done = position(exercise) + 1
+    done = done if following is None else max(done, position(following))
+    before, after = withheld(position(exercise)), withheld(done)
     found = sorted(before - after, key=lambda one: (one[0], first_line(modules()[one[0]].definitions[one[1]])))
     return [(module, name, source_of(module, name)) for module, name in found]
 

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autograder.class_folder import gradebook_address
 from autograder.errors import CourseError
 from autograder.inside import walls
 
@@ -42,10 +43,12 @@ OF_A_CLASS = (
 
 
 def class_folders(course: Path, db: str = "") -> tuple[Path, ...]:
-    """The folders of a class: the course folder, and that of its gradebook if it is a file elsewhere."""
-    path = urllib.parse.urlsplit(db).path
-    is_file = db.startswith("sqlite") and path.strip("/")
-    return (course.resolve(), *([Path(path[1:]).resolve().parent] if is_file else []))
+    """The folders of a class: its own, and that of its gradebook if it is a file elsewhere."""
+    root = course.resolve()
+    address = gradebook_address(root, db)
+    path = urllib.parse.urlsplit(address).path
+    is_file = address.startswith("sqlite") and path.strip("/")
+    return tuple(dict.fromkeys([root, *([Path(path[1:]).resolve().parent] if is_file else [])]))
 
 
 def secret_places(folders: Sequence[Path] = ()) -> list[Path]:

@@ -46,6 +46,7 @@ class Verdict:
     digest: str = ""  # of the submitted file and of everything that judged it: equal digests need no regrading
     hidden_seed: str = ""  # a digest of it: tells whether two submissions met the same hidden cases
     graded_at: str = ""  # UTC, ISO 8601
+    penalty: float = 0.0  # points taken off for lateness
 
     @property
     def points(self) -> float:

@@ -176,10 +176,13 @@ def forget_warm_process() -> None:
 # --- what a verdict depends on --------------------------------------------------------------------------------------
 
 
-def digest(submitted: str | None, master: str, seed: str, timestamp: str = "") -> str:
-    """Changes if the submission, the released notebook, the hidden cases or anything that judges has changed."""
+def digest(submitted: str | None, master: str, seed: str, lateness: str = "") -> str:
+    """Changes if the submission, the released notebook, the hidden cases or anything that judges has changed.
+
+    lateness: what a penalty depends on.
+    """
     judges = [master, digest_of(seed), engine_digest()]
-    text = "\0".join([submitted if submitted is not None else "", timestamp, *judges])
+    text = "\0".join([submitted if submitted is not None else "", lateness, *judges])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

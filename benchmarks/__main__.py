@@ -17,12 +17,15 @@ from typing import Any
 import torch
 
 from benchmarks.tables import Row, machine, markdown
+from course_lib.exercises import exercises_to_build
 
 ALWAYS = [
-    *("checks", "mutation", "reversal", "translator", "pronunciation", "classification", "language_model"),
+    *("checks", "mutation", "reversal", "translator", "pronunciation", "classification", "language_model", "speech"),
+    "long_sequences",
     *("speed", "cache"),
 ]
 OF_THE_GRADER = ["grading", "thousand"]
+BY_EXERCISE = ["checks", "mutation"]
 NAMES = [*ALWAYS, "hidden", *OF_THE_GRADER]
 
 
@@ -44,6 +47,8 @@ def settings(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         said["full"] = arguments.full
     if name == "mutation":
         said["write"] = arguments.write
+    if name in BY_EXERCISE:
+        said["only"] = arguments.only
     if name == "hidden" and arguments.seeds:
         said["seeds"] = arguments.seeds
     return said
@@ -65,11 +70,15 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, metavar="N", help="hidden: so many classes, each with its own seed (30)")
     parser.add_argument("--full", action="store_true", help="grading: nbgrader grades the larger class too (minutes)")
-    parser.add_argument("--write", action="store_true", help="mutation: keep the table in benchmarks/mutation.md")
+    parser.add_argument("--write", action="store_true", help="mutation: keep the rows in benchmarks/mutation.md")
+    parser.add_argument("--only", nargs="+", metavar="EXERCISE", help="checks, mutation: these exercises only")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(NAMES)
     if unknown:
         parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(NAMES)}")
+    unknown = set(arguments.only or ()) - set(exercises_to_build())
+    if unknown:
+        parser.error(f"there is no exercise {', '.join(sorted(unknown))}")
     if arguments.list:
         for name in arguments.names or NAMES:
             print(f"{name:15} {title(load(name))}")

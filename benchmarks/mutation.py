@@ -3,11 +3,12 @@
 Each variant of a reference is wrong, unless it is the reference in other words: those are listed in
 `equivalent_variants.txt`. An accepted variant that is not listed there is a hole in a check. A variant that is named by
 a misconception about another statement than the changed one got a false name, unless it is listed in
-`same_mistakes.txt`. Both have to be 0. With `--write`, the table is kept in `mutation.md`.
+`same_mistakes.txt`. Both have to be 0. With `--write`, the rows are kept in `mutation.md`.
 """
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -61,12 +62,27 @@ def table(lines: list[Line]) -> str:
     return HEAD + "\n".join(rows) + "\n"
 
 
-def run(write: bool = False) -> list[Row]:
+def kept_lines() -> dict[str, Line]:
+    """The table's lines, by exercise. A table holds no names of variants: each that has to be 0 is counted only."""
+    lines: dict[str, Line] = {}
+    for row in re.findall(r"^\| (\w+)((?: \| \d+){7}) \|$", TABLE.read_text(encoding="utf-8"), re.MULTILINE):
+        variants, equivalent, _, named, described, holes, elsewhere = map(int, row[1].split(" | ")[1:])
+        lines[row[0]] = (row[0], variants, named, described, equivalent, ["?"] * holes, ["?"] * elsewhere)
+    return lines
+
+
+def keep(lines: list[Line]) -> None:
+    """Write the table: these lines in place of the former ones of the same exercises."""
+    known = kept_lines() | {line[0]: line for line in lines}
+    TABLE.write_text(table([known[name] for name in exercises_to_build() if name in known]), encoding="utf-8")
+
+
+def run(write: bool = False, only: list[str] | None = None) -> list[Row]:
     rows = []
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        lines = list(pool.map(line_of, exercises_to_build()))
+        lines = list(pool.map(line_of, only or exercises_to_build()))
     if write:
-        TABLE.write_text(table(lines), encoding="utf-8")
+        keep(lines)
     for name, variants, named, described, equivalent, holes, elsewhere in [*lines, total(lines)]:
         rejected = variants - equivalent - len(holes)
         measured = (

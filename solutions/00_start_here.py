@@ -72,8 +72,8 @@ attention_explorer(translation_attention(translator, sentence))
 # ## What you are going to build
 #
 # Many tasks have this form: **a {{term sequence}} goes in, a sequence comes out.** A sentence in one language, and the
-# same sentence in another. The sound of a voice, and the words that were said. A video of signing hands, and a
-# sentence.
+# same sentence in another. The sound of a voice, and the words that were said. A video of signing hands or of moving
+# lips, and a sentence.
 #
 # Such a model often has two parts. The **{{term encoder}}** reads the input and turns every step of it into a vector
 # that says what this step means here. The **{{term decoder}}** writes the output, one step after the other, and looks

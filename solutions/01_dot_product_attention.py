@@ -322,8 +322,8 @@ claim("the first three make no difference", w @ x == w @ torch.tensor([100.0, -7
 # even if nothing in it is called attention. In an attention model the weights are part of the computation itself.
 #
 # Let us compare the two. Each input has eight {{term token|tokens}}, and each token has a marker, a number, and noise.
-# One token has its marker set, and the right answer is that token's number. We train a plain network and one that
-# attends.
+# One token has its marker set, and the right answer is that token's number. Here are a plain network and one that
+# attends:
 
 # %%
 torch.manual_seed(0)
@@ -362,6 +362,10 @@ class Attending(nn.Module):
         return (self.weights(x) * self.value(x)[:, :, 0]).sum(dim=1)
 
 
+# %% [markdown]
+# Both are trained on the same task, in the same number of steps:
+
+# %%
 plain, attending = Plain().to(device), Attending().to(device)
 for name, model in {"plain": plain, "attending": attending}.items():
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -646,6 +650,7 @@ for number, (name, key) in enumerate(zip(names, keys.tolist())):
 plane.annotate("", query.tolist(), (0, 0), arrowprops={**arrow, "color": COLOURS[1], "linestyle": "--"})
 plane.annotate("query $q$", query.tolist(), (0, 8), textcoords="offset points", color=COLOURS[1], fontsize=9)
 plane.set(xlim=(-2.2, 7.4), ylim=(-2.4, 2.9), title="the query and the keys", aspect="equal")
+plane.set(xlabel="feature 1", ylabel="feature 2")
 rows = torch.arange(4)
 bars.barh(rows - 0.2, dot.softmax(0), 0.36, color=COLOURS[0], label="dot product")
 bars.barh(rows + 0.2, cosine.softmax(0), 0.36, color=COLOURS[3], label="cosine")
@@ -987,6 +992,10 @@ claim("the six steps are the matrix form", torch.allclose(z, output[0], atol=1e-
 # $QW^Q$ in the next, the second $Q$ stands for the plain input.
 #
 # {{exercise project_qkv}}
+#
+# Three products will do. When they pass, try it with a single one, as fast libraries do: put the three matrices side by
+# side, multiply once, and take the result apart again. Mind that the values may have another width. The check accepts
+# either version.
 
 
 # %% exercise project_qkv
@@ -1035,7 +1044,8 @@ claim("with random ones it does so about as often as by chance", 0.06 < own_with
 
 # %%
 NOUN, LIVING, PLACE, OF_LIVING, OF_PLACE, PRONOUN = range(6)
-lexicon = {"animal": [NOUN, LIVING], "street": [NOUN, PLACE], "it": [PRONOUN], "tired": [OF_LIVING], "wide": [OF_PLACE]}
+lexicon = {"animal": [NOUN, LIVING], "street": [NOUN, PLACE], "it": [PRONOUN],
+           "tired": [OF_LIVING], "wide": [OF_PLACE]}  # fmt: skip
 
 
 def matrix_of(*entries):

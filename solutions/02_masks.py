@@ -86,7 +86,7 @@ claim("the output of a real token depends on the padding", (spread[0] - spread[2
 
 # %% [markdown]
 # The output of a real token depends on the value of the padding. Zeros are no better: a zero key has score 0, and
-# $e^0 = 1$ is a perfectly good share of the attention. Ignoring the outputs at the padded places does not help either,
+# $e^0 = 1$ counts in the softmax like any other number. Ignoring the outputs at the padded places does not help either,
 # because the damage is done at the real ones.
 #
 # So no query may attend to a padded place, and for that we have to know where the padding is. A sentence is described
@@ -238,7 +238,8 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 
     scores: (..., query, key)
     mask: boolean, broadcastable to the scores, True where attention is allowed.
-    Returns: (..., query, key). A hidden key gets weight 0. A row in which nothing is allowed is all 0.
+    Returns: (..., query, key). A hidden key gets weight 0. A row in which nothing is allowed is all 0. Gradients are
+    finite, in such a row too. A score may be 1000 or -1000, and nothing may overflow.
     """
     ### BEGIN SOLUTION
     visible = scores.masked_fill(~mask, -math.inf)
@@ -309,6 +310,7 @@ def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Ten
     q: (..., query, d_k); k: (..., key, d_k); v: (..., key, d_v)
     mask: boolean, broadcastable to (..., query, key), True where allowed.
     Returns: output (..., query, d_v), weights (..., query, key); both are 0 for a query that may attend to nothing.
+    Gradients are finite, for such a query too. A score may be 1000 or -1000, and nothing may overflow.
     """
     ### BEGIN SOLUTION
     d_k = q.shape[-1]
@@ -577,7 +579,7 @@ claim("leaks from the future: 0, 10, 4, 10", list(from_the_future.values()) == [
 #
 # Let us train a tiny model on **random** tokens: 10 kinds, drawn anew for every batch. There is nothing to learn. The
 # best an honest model can do is to give each kind the probability 1/10, and then its loss, the {{term cross-entropy}},
-# is $-\ln\tfrac1{10} = 2.303$. One model has the causal mask, the other has none.
+# is $-\ln\tfrac1{10} = 2.303$. Here is the model, and its loss at each position:
 
 # %%
 VOCAB, LENGTH, D_MODEL = 10, 8, 32
@@ -608,6 +610,11 @@ def losses_by_position(model: TinyModel, mask: Tensor, batch_size: int = 32) -> 
     return F.cross_entropy(logits.transpose(1, 2), targets, reduction="none").mean(dim=0)
 
 
+# %% [markdown]
+# We train it twice: once with the causal mask, once with none.
+
+
+# %%
 def train(mask: Tensor, name: str, steps: int = 300) -> tuple[TinyModel, list[float]]:
     torch.manual_seed(0)
     model = TinyModel().to(device)
@@ -622,7 +629,8 @@ def train(mask: Tensor, name: str, steps: int = 300) -> tuple[TinyModel, list[fl
     return model, curve
 
 
-causal, no_mask = reference.causal_mask(LENGTH).to(device), torch.ones(LENGTH, LENGTH, dtype=torch.bool, device=device)
+causal = reference.causal_mask(LENGTH).to(device)
+no_mask = torch.ones_like(causal)
 honest, honest_curve = train(causal, "with the causal mask")
 cheat, cheat_curve = train(no_mask, "without a mask")
 
@@ -800,14 +808,15 @@ claim("which is not that of all places", abs(all_places - real_alone) > 0.05)
 # ## 6 · Cross-attention
 #
 # In {{term cross-attention}} the decoder looks at the source: queries come from the target, keys from the source. Take
-# speech as an example. The source is a recording of 600 frames, padded to 800, and the target has 8 tokens. The last
-# 200 frames must be hidden from every query. There is no causal mask: the recording is complete before the first word
-# is written. And the padding of the *target* is on the query side, so it does not matter.
-#
-# $$\mathrm{allowed}_{bij} \;=\; \big(\, j < \ell_b \,\big)
-# \qquad \text{where } \ell_b \text{ is the real length of source } b$$
+# speech as an example. The source is a recording of 600 frames, padded to 800, and the target has 8 tokens.
 #
 # {{exercise cross_mask}}
+#
+# The code is short; the exercise is to know what belongs in it. Decide before you write:
+#
+# - Which frames may the first token see, and which the last?
+# - Is a causal mask needed here?
+# - The target has padding too. Does that matter?
 
 
 # %% exercise cross_mask
@@ -835,9 +844,27 @@ for ax, mask, frames in zip(axes, audio, (600, 800)):
 plt.show()
 
 # %% [markdown]
-# Vertical edges only. If you see a staircase in a cross mask, somebody has put a causal mask where it does not
-# belong.
+# $$\mathrm{allowed}_{bij} \;=\; \big(\, j < \ell_b \,\big)
+# \qquad \text{where } \ell_b \text{ is the real length of source } b$$
 #
+# The last 200 frames are hidden from every query. There is no causal mask: the recording is complete before the first
+# word is written. And the padding of the *target* is on the query side, where nothing is hidden. So a cross mask has
+# vertical edges only. If you see a staircase, somebody has put a causal mask where it does not belong.
+#
+# The other masks follow from this one. In self-attention the source is the sequence itself:
+
+# %%
+lengths, n = torch.tensor([6, 4, 2]), 6
+encoder_mask = reference.cross_mask(lengths, n, n)  # (batch, query, key)
+decoder_too = encoder_mask & reference.causal_mask(n)
+print("with the causal mask it is decoder_mask:", torch.equal(decoder_too, reference.decoder_mask(lengths, n)))
+
+# %% claims
+claim("a cross mask and a causal mask give the decoder's", torch.equal(decoder_too, reference.decoder_mask(lengths, n)))
+each_row = reference.padding_mask(lengths, n)[:, None, :].expand(-1, n, -1)
+claim("the encoder's is the padding mask, the same in each row", torch.equal(encoder_mask, each_row))
+
+# %% [markdown]
 # These are the three masks of a Transformer:
 #
 # | where | hides | your function |

@@ -224,8 +224,8 @@ print(f"largest difference, positions 0 to 511: {difference[:512].max():.0e}, al
 claim("both spellings agree up to rounding, which grows", difference[:512].max() < 1e-4 < difference.max() < 2e-3)
 
 # %% [markdown]
-# The same table, up to rounding. The rounding error grows with the position, because the angle does, and a float32 has
-# only about seven digits for it.
+# The same table, up to rounding. The rounding error grows with the angle, since a float32 has only about seven digits
+# for it.
 #
 # Here is your table for 100 positions and 64 columns. Each row is the vector that is added to one token.
 
@@ -464,10 +464,12 @@ print(f"weights of the layer: {3 * 512 * 512:,} when added, {3 * 512 * 1024:,} w
 # %% claims
 claim("adding equals appending with tied weights", torch.allclose(added, appended, atol=1e-4))
 claim("words and positions are nearly at right angles", overlap < 0.1)
+claim("multiplied, the first token would lose half of its features", (x * p)[0].count_nonzero() == 256)
 
 # %% [markdown]
 # Appending doubles this layer. And adding loses little: in 512 dimensions two unrelated vectors are nearly at a right
-# angle, so a linear layer can still read one and ignore the other.
+# angle, so a linear layer can still read one and ignore the other. (Multiplying would lose more: in row 0 of $PE$ every
+# second number is 0.)
 #
 # What matters is how *long* the two vectors are. The values of $PE$ lie between -1 and 1, but there are many of them.
 # In each pair $\sin^2 + \cos^2 = 1$, so the length is exactly $\sqrt{d_{\text{model}}/2}$. The length of a word's
@@ -493,7 +495,8 @@ claim("scaled standard words are 32 times longer", abs(scaled / position_length 
 # %% [markdown]
 # So "positions weigh little because they lie within ±1" is not true in general. With small weights and no scaling, the
 # position is 16 times as long as the word. With torch's default *and* the factor, the word is 32 times as long as the
-# position. The factor $\sqrt{d_{\text{model}}}$ is meant for small initial weights.
+# position. The factor $\sqrt{d_{\text{model}}}$ is meant for small initial weights. A learned factor before $PE$ would
+# let training choose.
 #
 # ### Another layout
 #
@@ -683,7 +686,7 @@ claim("late rows are trained rarely, rows 12 to 15 never", visits[11] < 50 and n
 # | rarely seen positions | poorly trained | as good as all others |
 # | beyond the longest text | no vector at all | has a vector, but is the model used to it? |
 #
-# The last line is a question. The end of this notebook answers it.
+# The end of this notebook answers the question in the last line.
 #
 # ## 9 · Relative positions: only the distance counts
 #

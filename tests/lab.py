@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from playwright.sync_api import Locator, Page, Route, expect, sync_playwright
+from playwright.sync_api import Locator, Page, Route, TimeoutError, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 TOKEN = "testing"
@@ -114,13 +114,17 @@ def open_notebook(page: Page, address: str, name: str) -> None:
 
 
 def run(page: Page, cell: Locator) -> None:
-    """Run a cell and wait until it has run. A click while JupyterLab is still settling may be lost: try again."""
-    prompt = cell.locator(".jp-InputPrompt").first
-    before = prompt.inner_text()
+    """Run a cell and wait until it has run. While JupyterLab is still settling, a click may be lost, or meet a dialog
+    about a slow server: try again."""
+    prompt, dialog = cell.locator(".jp-InputPrompt").first, page.locator(".jp-Dialog")
+    before, dialogs = prompt.inner_text(), []
     for _ in range(HANGS // 20):
-        cell.locator(".cm-content").click()
-        page.keyboard.press("Control+Enter")
-        with contextlib.suppress(AssertionError):
+        if dialog.count():
+            dialogs.append(dialog.first.inner_text())
+            page.keyboard.press("Escape")
+        with contextlib.suppress(AssertionError, TimeoutError):
+            cell.locator(".cm-content").click(timeout=20_000)
+            page.keyboard.press("Control+Enter")
             expect(prompt).to_have_text(re.compile(rf"^(?!{re.escape(before)})\[\d+\]:"), timeout=20_000)
             return
-    raise AssertionError(f"the cell did not run: {cell.inner_text()[:200]}")
+    raise AssertionError(f"the cell did not run: {cell.inner_text()[:200]}\nDialogs: {dialogs}")

@@ -116,12 +116,17 @@ def spoiled(exercise: Exercise, spoil):
     """The reference with `spoil(result, args)` between it and the caller."""
     if not exercise.is_class:
         return lambda *args: spoil(exercise.reference(*args), args)
+    name = method_asked(exercise)
+    right = getattr(exercise.reference, name)
+    spoiled_method = {name: lambda self, *args: spoil(right(self, *args), args)}
+    return type("Spoiled", (exercise.reference,), spoiled_method)
 
-    class Spoiled(exercise.reference):
-        def forward(self, *args):
-            return spoil(super().forward(*args), args)
 
-    return Spoiled
+def method_asked(exercise: Exercise) -> str:
+    """The method of a class that is asked first: of a module, `forward`; of another class, the first one it has."""
+    if issubclass(exercise.reference, torch.nn.Module):
+        return "forward"
+    return next(name for name in vars(exercise.reference) if not name.startswith("_"))
 
 
 def map_tensors(function, result):
@@ -303,20 +308,30 @@ def nonsense(exercise: Exercise):
             fill.__name__,
             (lambda *args, fill=fill: filled_with(fill, result_of(exercise, args)))
             if not exercise.is_class
-            else module_that(lambda built, args, fill=fill: filled_with(fill, built(*args)), exercise),
+            else object_that(lambda right, args, fill=fill: filled_with(fill, right(*args)), exercise),
         )
     for position in range(4):
         yield (
             f"argument {position}",
             (lambda *args, position=position: args[position % len(args)])
             if not exercise.is_class
-            else module_that(lambda built, args, position=position: args[position % len(args)], exercise),
+            else object_that(lambda right, args, position=position: args[position % len(args)], exercise),
         )
 
 
 def result_of(exercise: Exercise, args):
     """What the reference returns; a loss, where it would train the model that it is given."""
     return 0.5 if isinstance(args[0], torch.nn.Module) else exercise.reference(*args)
+
+
+def object_that(answer, exercise: Exercise):
+    """A class whose objects give another answer than the right one; of modules, one without parameters."""
+    if issubclass(exercise.reference, torch.nn.Module):
+        return module_that(answer, exercise)
+    name = method_asked(exercise)
+    right = getattr(exercise.reference, name)
+    method = {name: lambda self, *args: answer(lambda *same: right(self, *same), args)}
+    return type("Nonsense", (exercise.reference,), method)
 
 
 def module_that(forward, exercise: Exercise):

@@ -312,6 +312,17 @@ def test_pictures_are_part_of_the_page_or_not_shown() -> None:
     assert 'src="data:image/png;base64,AAAA"' in cleaned('<img src="data:image/png;base64,AAAA">')
 
 
+def test_a_page_does_not_grow_with_the_cells_that_a_student_adds(tmp_path: Path) -> None:
+    notebook = autograded()
+    notebook.cells[:0] = [nbformat.v4.new_code_cell("x = 1 + 1  # again\n" * 1_000) for _ in range(300)]
+    course = graded_course(tmp_path, notebook, ["ada"])
+    write_feedback(course, STEM, ["ada"])
+    page = course.feedback(STEM, "ada").read_text(encoding="utf-8")
+    assert re.search(r"2\d\d more cells that you added are not shown here", page)
+    assert len(page) < 2_500_000
+    assert "The grader runs more cases." in page
+
+
 def test_shortening_keeps_short_texts_whole() -> None:
     assert shortened("a\nb\n") == "a\nb\n"
     assert shortened("a\n" * 1000).endswith("a\n… 1601 more characters")
@@ -518,7 +529,7 @@ def test_formgrader_shows_the_same_pictures(what: str, tmp_path: Path) -> None:
 
 def formgraders_exporter() -> HTMLExporter:
     """As formgrader makes it from nbgrader_config.py."""
-    config = Course().config()
+    config = Course(Path("a new class")).config()
     config.HTMLExporter.template_name = "formgrade"
     config.HTMLExporter.extra_template_basedirs = [handlers.template_path]
     return HTMLExporter(config=config)

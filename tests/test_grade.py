@@ -530,12 +530,12 @@ def test_folder_and_gradebook_may_be_said_before_the_command_or_behind_it(said):
     assert (options.course, options.db) == (Path("here"), "there")
 
 
-def test_without_a_word_it_is_the_course_of_this_project():
+def test_without_a_word_it_is_the_folder_called_class():
     options = parser().parse_args(["grade"])
-    assert (options.course, options.db) == (build.COURSE, "")
+    assert (options.course.resolve(), options.db) == (Path.cwd() / "class", "")
 
 
-COMMANDS = ("release", "collect", "grade", "judge", "feedback", "report", "export", "doctor", "sample")
+COMMANDS = ("init", "release", "collect", "grade", "judge", "feedback", "report", "export", "doctor", "sample")
 
 
 @pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)], ids="".join)

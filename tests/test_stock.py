@@ -16,7 +16,7 @@ from grading import STEM, Here, comments, grades, hand_in, solved
 from lab import TOKEN, browser_page, find_chromium, jupyterlab
 from nbgrader.apps import NbGraderAPI
 
-from autograder import build, work
+from autograder import work
 from autograder.collect import collect
 from autograder.course import Course
 from autograder.grade import grade
@@ -87,10 +87,9 @@ def endless_cell(course, student):
 
 @pytest.fixture
 def ours(graded, tmp_path):
-    """A copy of the graded course with nbgrader's configuration in it, as it lies in autograder/."""
+    """A copy of the graded course."""
     root = tmp_path / "course"
     shutil.copytree(graded[0].root, root)
-    shutil.copy(build.COURSE / "nbgrader_config.py", root)
     return Course(root), graded[1]
 
 

@@ -301,7 +301,7 @@ def test_everything_of_the_student_is_ignored_by_git(tmp_path):
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     shutil.copy(ROOT / ".gitignore", tmp_path)
     written = [f"work/{NAME}", "work/my_notes.ipynb", f"work/{record.FILE_NAME}", "work/.course_given.json"]
-    written += ["autograder/.written", "autograder/kept/report.html"]
+    written += ["class/.written", "class/kept/report.html"]
     ignored = subprocess.run(["git", "check-ignore", *written], cwd=tmp_path, capture_output=True, text=True)
     assert ignored.stdout.split("\n")[:-1] == written
 
@@ -342,7 +342,7 @@ def checkout(tmp_path, monkeypatch, notebooks):
     """A course in which the build makes one notebook, and a newer one than there is."""
     for name, value in {"ROOT": tmp_path, "NOTEBOOKS": notebooks, "WORK": tmp_path / "work"}.items():
         monkeypatch.setattr(build, name, value)
-    monkeypatch.setattr(build, "COURSE", tmp_path / "autograder")
+    monkeypatch.setattr(build, "COURSE", tmp_path / "class")
     (notebooks / "03_positions.ipynb").unlink()
     text = newer(tmp_path / "newer.ipynb").decode()
     monkeypatch.setattr(build, "build", lambda: {notebooks / NAME: text, build.COURSE / "source" / NAME: text})
@@ -388,10 +388,10 @@ def test_build_deletes_nothing_and_tells_of_a_notebook_without_a_source(checkout
 
 def test_build_keeps_a_changed_solution_notebook(checkout, capsys):
     build.main([])
-    source = checkout / "autograder" / "source" / NAME
+    source = checkout / "class" / "source" / NAME
     source.write_text("the instructor's")
     build.main([])
-    assert (checkout / "autograder" / "kept" / "source" / NAME).read_text() == "the instructor's"
+    assert (checkout / "class" / "kept" / "source" / NAME).read_text() == "the instructor's"
     assert "kept/source" in capsys.readouterr().out
 
 

@@ -125,9 +125,12 @@ def check_hidden(name: str, obj: Any, seed: str | None = None) -> Report:
 
 
 def conceal(hidden: Hidden, report: Report) -> Report:
-    """The report without the cases: one line, all points or none. A written test gets its part of them."""
-    points = hidden.points if report.passed else 0.0
+    """The report without the cases: one line, all points or none; a written test gets its part of them. Advice that was
+    not followed costs nothing."""
+    has_all = report.points == report.max_points
+    outcome = "right" if has_all else report.outcome
+    points = hidden.points if has_all else 0.0
     if isinstance(hidden.exercise, WrittenTest):
         points = float(math.floor(hidden.points * report.points / hidden.exercise.points))
-    result = CheckResult(TITLE, report.passed, SENTENCES.get(report.outcome, ""), points, hidden.points)
-    return Report(report.name, report.outcome, (result,), report.diagnosis)
+    result = CheckResult(TITLE, has_all, SENTENCES.get(outcome, ""), points, hidden.points)
+    return Report(report.name, outcome, (result,), None if has_all else report.diagnosis)

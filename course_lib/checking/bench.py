@@ -145,7 +145,7 @@ class Bench:
 
     def effect(self, setting: Any, args: Sequence[Any]) -> Answer:
         live = setting.make()
-        result, changed = run(self.obj, (*live, *args))
+        result, changed = run(self.obj, (*live, *map(copy_of, args)), copy=False)
         return Answer((plain(setting.read(result, *live)), plain(setting.look_at(*live))), changed)
 
     def build(self, args: Sequence[Any]) -> Answer:
@@ -169,13 +169,13 @@ class Bench:
         return Answer({name: tensor.detach().clone() for name, tensor in self.obj.state_dict().items()})
 
     def load(self, tensors: Mapping[str, Tensor]) -> Answer:
-        parameters = dict(self.obj.named_parameters())
         for dtype in {tensor.dtype for tensor in tensors.values()}:
-            if any(p.dtype != dtype for p in (*parameters.values(), *self.obj.buffers())):
-                self.obj.to(dtype)
+            if any(held.dtype != dtype for held in (*self.obj.parameters(), *self.obj.buffers())):
+                self.obj.to(dtype)  # makes new buffers
+        held_as = dict(self.obj.named_parameters()) | dict(self.obj.named_buffers())
         with torch.no_grad():
             for name, value in tensors.items():
-                parameters[name].copy_(value)
+                held_as[name].copy_(value)
         return Answer(None)
 
     def train(self, mode: bool) -> Answer:

@@ -2,7 +2,8 @@
 
 An exercise has a reference, cases to run it on, and three lists of small functions:
 
-- *properties*: what must hold, each with its own points, from coarse to fine;
+- *properties*: what must hold, each with its own points, from coarse to fine. One without points only says sooner, and
+  in better words, what a later one would find; at the end it is advice;
 - *misconceptions*: wrong answers that people really give. The function's name is the misconception's id, its
   docstring the sentence for the student, its body the mistake;
 - *alternatives*: right answers that are written quite differently.
@@ -43,6 +44,7 @@ class Exercise:
     minutes: int
     difficulty: int
     hidden_points: float = 1.0  # given when it is graded, on cases that nobody sees
+    forbids: frozenset[str] = frozenset()  # what would do the whole work: the judge looks for it in the source as well
     properties: list[Property] = field(default_factory=list)
     misconceptions: list[Callable[..., Any]] = field(default_factory=list)
     alternatives: list[Callable[..., Any]] = field(default_factory=list)
@@ -87,6 +89,11 @@ class Exercise:
             return function
 
         return register
+
+    def advice(self, name: str) -> Callable[[PropertyFunction], PropertyFunction]:
+        """Decorator: should hold too, but is worth no points. For what the judge knows only from the process in which
+        the student's code runs. Advice comes last."""
+        return self.property(name, points=0)
 
     def misconception(self, wrong: Implementation) -> Implementation:
         """Decorator: a wrong answer that people really give."""

@@ -21,7 +21,7 @@ from .ours import known_answers
 from .patience import TimeIsUp, at_most
 from .report import CheckResult, Outcome, Report
 from .signature import parts_of
-from .subject import Event, Subject, same_answer
+from .subject import CHANGED_AN_INPUT, Event, Subject, same_answer
 
 NOTHING_WRITTEN = "Nothing is written here yet: replace `raise NotImplementedError()` by your code."
 SMALL = 12  # tensors with at most so many entries are shown whole
@@ -85,7 +85,7 @@ class Examination:
     def run_property(self, position: int) -> tuple[CheckResult, Outcome]:
         """One property on all cases. The last one also answers for what the object did to its inputs under any."""
         prop = self.exercise.properties[position]
-        is_last = position == len(self.exercise.properties) - 1
+        is_last = not any(later.points for later in self.exercise.properties[position + 1 :])
         for number, case in enumerate(self.cases):
             asked = self.asked()
             where = f"On the input {describe_case(case)}: " if case else ""
@@ -95,11 +95,7 @@ class Examination:
                     prop.holds(asked, case)
                 self.changed_inputs |= asked.changed_inputs
                 if is_last and self.changed_inputs:
-                    raise Failure(
-                        "Your code changed one of its inputs in place; the caller still needs it. Work on a copy, "
-                        "x.clone() or dict(x), or make a new one: x * 2 instead of x.mul_(2), masked_fill instead of "
-                        "masked_fill_."
-                    )
+                    raise Failure(CHANGED_AN_INPUT)
             except NotAttempted:
                 return CheckResult(prop.name, False, NOTHING_WRITTEN, 0.0, prop.points), "not attempted"
             except StudentError as error:

@@ -1,34 +1,39 @@
-"""Live objects for exercises that train a model: made of plain data, and read out as plain data.
+"""Live objects for exercises that need them: made of plain data, and read out as plain data.
 
 An optimiser cannot be sent to another process, but the numbers that it starts from can. A `TinyTraining` holds these
-numbers; the subject makes a model and an optimiser of them beside the student's code.
+numbers; the subject makes a model and an optimiser of them beside the student's code. A `BackwardPass` makes a function
+whose gradients are asked for, and `MethodCalls` keep an object of the student's own class.
 """
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .bench import NotPossible, StudentError, flows, run
 from .inputs import normal
 
 
 class TinyModel(nn.Module):
-    """Source ids and target ids in, logits out. It remembers how it was called."""
+    """Source ids and target ids in, logits out. It remembers how it was called.
 
-    def __init__(self, weights: Mapping[str, Tensor]):
+    What it remembers is good for a sentence to the student, not for points: code that runs beside it can rewrite it. If
+    `mode_matters`, training mode can be seen from the gradients, which cannot be made up.
+    """
+
+    def __init__(self, weights: Mapping[str, Tensor], mode_matters: bool = False):
         super().__init__()
+        self.mode_matters = mode_matters
         self.source_table = nn.Parameter(weights["source_table"].clone())
         self.target_table = nn.Parameter(weights["target_table"].clone())
         self.output = nn.Parameter(weights["output"].clone())
         self.output_bias = nn.Parameter(weights["output_bias"].clone())
         self.calls: list[dict[str, Any]] = []
         self.open_graphs = 0  # forward passes that still wait for their backward pass
-        self.graphs: list[weakref.ref[Graph]] = []
 
     def forward(self, src_ids: Tensor, tgt_ids: Tensor) -> Tensor:
         """src_ids: (batch, source); tgt_ids: (batch, target). Returns: logits (batch, target, vocab)."""
@@ -36,27 +41,16 @@ class TinyModel(nn.Module):
         self.calls.append(call)
         memory = self.source_table[src_ids].mean(dim=1, keepdim=True)  # (batch, 1, d_model)
         x = torch.tanh(self.target_table[tgt_ids] + memory)  # (batch, target, d_model)
+        if self.mode_matters and self.training:
+            x = x + 0.5 * (x - x.detach())  # the same numbers; their gradients are half as large again
         logits = x @ self.output + self.output_bias  # (batch, target, vocab)
         if logits.requires_grad:
             self.open_graphs += 1
-            graph = Graph(self)
-            self.graphs.append(weakref.ref(graph))
-            logits.register_hook(graph)
+            logits.register_hook(self.close_graph)
         return logits
 
-    def keeps_a_graph(self) -> bool:
-        """Whether somebody still holds a tensor that was computed from logits with gradients."""
-        return any(graph() is not None for graph in self.graphs)
-
-
-class Graph:
-    """Hangs on the graph of one forward pass: it is called by the backward pass and lives as long as the graph."""
-
-    def __init__(self, model: TinyModel):
-        self.model = model
-
-    def __call__(self, gradient: Tensor) -> None:
-        self.model.open_graphs -= 1
+    def close_graph(self, gradient: Tensor) -> None:
+        self.open_graphs -= 1
 
 
 class Descent:
@@ -109,7 +103,8 @@ class TinyTraining:
 
     def make(self) -> tuple[Any, ...]:
         """(model,), or (model, optimizer)."""
-        model = TinyModel(self.weights).train(self.is_training)
+        mode_matters = self.learning_rate is not None and not self.is_training
+        model = TinyModel(self.weights, mode_matters).train(self.is_training)
         if self.left_over is not None:
             for parameter in model.parameters():
                 parameter.grad = torch.full_like(parameter, self.left_over)
@@ -118,16 +113,12 @@ class TinyTraining:
         return model, Descent(model, self.learning_rate)
 
     def read(self, result: Any, *live: Any) -> Any:
-        """What was returned is a number: plain data already."""
-        return result
+        """What was returned, and whether the graph of the forward pass is still behind it."""
+        return result, isinstance(result, Tensor) and result.requires_grad
 
     def look_at(self, model: TinyModel, optimizer: Descent | None = None) -> dict[str, Any]:
         """The calls, the parameters, and the gradients where no optimiser has used them."""
-        seen: dict[str, Any] = {
-            "calls": model.calls,
-            "open graphs": model.open_graphs,
-            "graph is kept": model.keeps_a_graph(),
-        }
+        seen: dict[str, Any] = {"calls": model.calls}
         seen["parameters"] = {name: p.detach().clone() for name, p in model.named_parameters()}
         if optimizer is not None:
             seen["steps"] = optimizer.steps
@@ -261,3 +252,99 @@ def parameters_in(params: Any) -> list[Tensor]:
 def rate_in(rate: Any) -> float | None:
     """The rate as a number; None if the group has none."""
     return None if rate is None else float(rate)
+
+
+# --- a function and its backward pass -----------------------------------------------------------------------------
+
+
+class TinyFunction(nn.Module):
+    """x ↦ volume · tanh(x W + b). The volume is no parameter, and can be another one in the next call."""
+
+    def __init__(self, weight: Tensor, bias: Tensor):
+        super().__init__()
+        self.weight = nn.Parameter(weight.clone())
+        self.bias = nn.Parameter(bias.clone())
+        self.volume = torch.ones_like(bias[0])
+        self.leaf = torch.zeros(0)  # that x is computed from
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.volume * torch.tanh(x @ self.weight + self.bias)
+
+    def __repr__(self) -> str:
+        return f"a function with {self.weight.numel() + self.bias.numel()} parameters"
+
+
+@dataclass(frozen=True, eq=False)
+class BackwardPass:
+    """A function with parameters and an x for it, for an exercise that computes function(x) in its own way; then the
+    backward pass.
+
+    `before`: the factor between the leaf and x; with 1, x is the leaf itself. `volume`: of the function, from the end
+    of the forward pass on. What is computed before the backward pass does not know of it.
+    """
+
+    x: Tensor  # (…, d_in)
+    weight: Tensor  # (d_in, d_out)
+    bias: Tensor  # (d_out,)
+    before: float = 1.0
+    volume: float = 1.0
+
+    def make(self) -> tuple[Any, ...]:
+        """(function, x)"""
+        function = TinyFunction(self.weight, self.bias)
+        function.leaf = self.x.clone().requires_grad_()
+        return function, function.leaf if self.before == 1.0 else self.before * function.leaf
+
+    def read(self, result: Any, function: TinyFunction, x: Tensor) -> Any:
+        """The result, and the gradients of a fixed mixture of its numbers: None if there is no way back."""
+        value = result.detach().clone() if isinstance(result, Tensor) else result
+        function.volume = torch.full_like(function.volume, self.volume)
+        if flows(result):
+            weights = 1 + torch.arange(result.numel(), dtype=result.dtype).reshape(result.shape) % 5
+            run((result * weights).sum().backward, ())
+        gradients = {"x": function.leaf.grad, "weight": function.weight.grad, "bias": function.bias.grad}
+        return value, {name: None if g is None else g.clone() for name, g in gradients.items()}
+
+    def look_at(self, function: TinyFunction, x: Tensor) -> dict[str, Any]:
+        """Whether the parameters have changed."""
+        return {"same parameters": torch.equal(function.weight, self.weight) and torch.equal(function.bias, self.bias)}
+
+    def __repr__(self) -> str:
+        return f"a function of {len(self.weight)} features and an x of shape {tuple(self.x.shape)}"
+
+
+# --- an object that is used for a while ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class MethodCalls:
+    """An object of the student's class, and methods that are called on it, one after the other.
+
+    `may_raise`: the name of an error that is an answer. Any other is a mistake, and ends the calls.
+    """
+
+    arguments: Sequence[Any]  # of the constructor
+    calls: Sequence[tuple[str, Sequence[Any]]]  # method, arguments
+    may_raise: str = ""
+
+    def make(self) -> tuple[Any, ...]:
+        """The arguments of the constructor."""
+        return tuple(self.arguments)
+
+    def read(self, made: Any, *arguments: Any) -> Any:
+        """What each of the calls returns."""
+        return [self.answer(made, method, given) for method, given in self.calls]
+
+    def answer(self, made: Any, method: str, given: Sequence[Any]) -> Any:
+        if not callable(getattr(made, method, None)):
+            raise NotPossible(f"The class has no method `{method}`.")
+        try:
+            return run(getattr(made, method), given)[0]
+        except StudentError as error:
+            if error.kind != self.may_raise:
+                raise
+            return error.kind
+
+    def look_at(self, *arguments: Any) -> dict[str, Any]:
+        """What the object has become is asked by calling its methods."""
+        return {}

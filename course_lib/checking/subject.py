@@ -22,6 +22,10 @@ from torch import Tensor
 from .bench import Bench, NotAttempted, NotPossible, Place, StudentError
 from .expect import Failure, as_shape, is_close
 
+CHANGED_AN_INPUT = (
+    "Your code changed one of its inputs in place; the caller still needs it. Work on a copy, x.clone() or dict(x), or "
+    "make a new one: x * 2 instead of x.mul_(2), masked_fill instead of masked_fill_."
+)
 MOST_PARAMETERS, MOST_NUMBERS = 2_000, 4_000_000  # of a module; those that checks build have thousands of numbers
 
 
@@ -59,6 +63,11 @@ class Subject:
         (1, 0) is the first member of the second argument or result.
         """
         return self._note("gradient", self._ask("gradient", args, wrt, at, output))
+
+    def require_untouched_inputs(self) -> None:
+        """Nothing so far has changed an input. Otherwise gradients with respect to it mean nothing."""
+        if self.changed_inputs:
+            raise Failure(CHANGED_AN_INPUT)
 
     def has_graph(self, *args: Any) -> bool:
         """Whether backward() can be called on the result."""
@@ -145,7 +154,7 @@ class Built(Subject):
         return self._ask("state")
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put values into the parameters of these names, and make the module as precise as they are."""
+        """Put values into the parameters and buffers of these names, and make the module as precise as they are."""
         self._ask("load", tensors)
 
     def train(self, mode: bool = True) -> None:

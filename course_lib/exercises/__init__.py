@@ -21,6 +21,8 @@ TOPICS = (
     "decoding",
     "classification",
     "language_model",
+    "speech",
+    "long_sequences",
     "you_are_the_grader",
 )
 

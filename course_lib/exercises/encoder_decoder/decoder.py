@@ -395,6 +395,20 @@ class NormalisesTheInput(Decoder):
 
 
 @decoder.misconception
+class NormalisesTheMemoryInEveryLayer(Decoder):
+    """The decoder's norm is applied to the memory between the layers. Every layer reads the same memory, as the encoder
+    left it.
+    """
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        require_partners(x, memory)
+        for layer in self.layers:
+            x = layer(x, memory, mask, memory_mask)
+            memory = self.norm(memory)
+        return self.norm(x)
+
+
+@decoder.misconception
 class AddsTheInputAtTheEnd(Decoder):
     """You add the stack's input to its result. The residual paths are inside the layers; there is none around the whole
     stack.

@@ -543,6 +543,21 @@ def exponential_overflows_despite_eps(q, k, v, mask):
 
 
 @masked_attention.misconception
+def exponential_overflows_despite_a_floor(q, k, v, mask):
+    """You take exp of the scores as they are and keep their sum above a small number. Subtract the row's maximum
+    first, or let softmax do it.
+
+    Beyond about 700 exp overflows to inf, and for very negative scores the small number takes the place of the sum."""
+    d_k = q.shape[-1]
+    scores = q @ k.transpose(-2, -1)
+    scores = scores / math.sqrt(d_k)
+    weights = scores.exp() * mask
+    weights = weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-9)
+    output = weights @ v
+    return output, weights
+
+
+@masked_attention.misconception
 def exponential_overflows_to_zero(q, k, v, mask):
     """You take exp of the scores as they are and turn NaN into 0. Subtract the row's maximum first, or let softmax do
     it.

@@ -104,7 +104,8 @@ def grouped_extremes(subject, case):
 def grouped_gradients(subject, case):
     grouped_answer(subject, case)
     heads = case["q"].shape[1]
-    for position, name in enumerate(("queries", "keys", "values") if not subject.changed_inputs else ()):
+    subject.require_untouched_inputs()
+    for position, name in enumerate(("queries", "keys", "values")):
         for head in sorted({0, 1, heads - 1}):
             at = (slice(None), head, 0, 0)
             got = subject.gradient(*case.values(), wrt=position, at=at)

@@ -94,10 +94,23 @@ def module_has_a_buffer(subject, case):
         built.moves_to_another_device(case["x"]),
         "After module.to(another_device) your table stays behind on the old device, and adding it to x fails.",
     )
-    sizes = [math.prod(shape) for shape in built.buffers().values()]
-    keeps_it = case["max_len"] * case["d_model"] in sizes
-    built.note("keeps the table as a buffer", keeps_it)
-    expect(keeps_it, f"No buffer of your module holds a table of {case['max_len']} × {case['d_model']} numbers.")
+    size = case["max_len"] * case["d_model"]
+    tables = {name: shape for name, shape in built.buffers().items() if math.prod(shape) == size}
+    built.note("keeps the table as a buffer", bool(tables))
+    expect(tables, f"No buffer of your module holds a table of {case['max_len']} × {case['d_model']} numbers.")
+    expect_buffer_is_used(built, case, tables)
+
+
+def expect_buffer_is_used(built, case, tables):
+    """With other numbers in its buffer, the module adds those."""
+    x = case["x"]
+    other = normal(case["max_len"], case["d_model"], seed=case["max_len"]).float()
+    with built.unobserved():
+        built.load({name: other.reshape(shape) for name, shape in tables.items()})
+        got = expect_floats(built(x), tuple(x.shape))
+    is_used = is_close(got, x + other[: x.shape[1]].to(x.dtype), atol=1e-4)
+    built.note("adds what is in the buffer", is_used)
+    expect(is_used, "With other numbers in your buffer the result stays as it was: what you add is kept elsewhere.")
 
 
 @positional_encoding.property("nothing else happens to x: precision kept, no dropout, gradients pass", points=1)
@@ -105,22 +118,22 @@ def module_has_a_buffer(subject, case):
 def module_leaves_x_alone(subject, case):
     if not is_half(case):
         expect_nothing_else_happens(module_of(subject, case), case["x"], module_wanted(case))
-    elif is_right_without_a_trace(subject, {**case, "x": case["x"].float()}):
-        with subject.unobserved():  # the last digits depend on when the table is rounded
-            got = expect_floats(module_of(subject, case)(case["x"]), tuple(case["x"].shape))
-        subject.note("dtype", str(got.dtype))
-        expect(
-            got.dtype == torch.half,
-            f"x is in half precision (torch.float16), but the result is {got.dtype}. The next layer would refuse it.",
-        )
-        expect_close(got, module_wanted(case), atol=1e-2)
+        return
+    expect_right_without_a_trace(subject, {**case, "x": case["x"].float()})
+    with subject.unobserved():  # the last digits depend on when the table is rounded
+        got = expect_floats(module_of(subject, case)(case["x"]), tuple(case["x"].shape))
+    subject.note("dtype", str(got.dtype))
+    expect(
+        got.dtype == torch.half,
+        f"x is in half precision (torch.float16), but the result is {got.dtype}. The next layer would refuse it.",
+    )
+    expect_close(got, module_wanted(case), atol=1e-2)
 
 
-def is_right_without_a_trace(subject, case):
-    """Whether the module is right here. If not, this is not the mistake we are looking for."""
+def expect_right_without_a_trace(subject, case):
+    """The module is right here. If not, the mistake is another one than the property is about."""
     with subject.unobserved():
-        got = module_of(subject, case)(case["x"])
-    return isinstance(got, torch.Tensor) and is_close(got, module_wanted(case), atol=1e-4)
+        expect_close(module_of(subject, case)(case["x"]), module_wanted(case), atol=1e-4)
 
 
 @positional_encoding.property("an odd d_model works as well", points=1)
@@ -128,8 +141,8 @@ def module_of_an_odd_width(subject, case):
     if case["d_model"] % 2 == 0:
         return
     even = {**case, "d_model": case["d_model"] - 1, "x": case["x"][..., 1:]}
-    if is_right_without_a_trace(subject, even):
-        expect_close(module_of(subject, case)(case["x"]), module_wanted(case), atol=1e-4)
+    expect_right_without_a_trace(subject, even)
+    expect_close(module_of(subject, case)(case["x"]), module_wanted(case), atol=1e-4)
 
 
 @positional_encoding.misconception

@@ -8,7 +8,7 @@ import torch
 
 from course_lib import positions as reference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect_close, expect_floats, is_close
+from course_lib.checking.expect import expect_close, expect_floats
 from course_lib.exercises.positions.shared import for_an_even_width
 
 sinusoidal_encoding = Exercise(
@@ -79,9 +79,9 @@ def encoding_of_an_odd_width(subject, case):
         return
     even = {**case, "d_model": case["d_model"] - 1}
     with subject.unobserved():
-        is_right = is_close(encoding_of(subject, even), reference.sinusoidal_encoding(**even), atol=1e-4)
-    if is_right:  # otherwise the mistake is another one, and an odd width would only hide it
-        expect_close(encoding_of(subject, case), reference.sinusoidal_encoding(**case), "the table", atol=1e-4)
+        # If this is wrong, the mistake is another one, and an odd width would only hide it.
+        expect_close(encoding_of(subject, even), reference.sinusoidal_encoding(**even), "the table", atol=1e-4)
+    expect_close(encoding_of(subject, case), reference.sinusoidal_encoding(**case), "the table", atol=1e-4)
 
 
 @sinusoidal_encoding.misconception

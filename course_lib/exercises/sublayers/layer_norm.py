@@ -14,6 +14,7 @@ from course_lib.checking.expect import expect_close, expect_floats
 from course_lib.checking.inputs import normal
 from course_lib.exercises.multi_head_attention.shared import expect_count
 from course_lib.exercises.sublayers.shared import (
+    FORBIDDEN_NORMS,
     expect_gradients,
     expect_own_norm,
     expect_positions_apart,
@@ -34,6 +35,7 @@ layer_norm = Exercise(
         {"d_model": 3, "eps": 0.01, "x": torch.tensor([[[2.0, 2.0, 2.0], [1.0, 0.0, -4.0]]]).double()},
         {"d_model": 7, "eps": 1e-3, "x": normal(2, 3, 5, 7, seed=42, scale=0.05)},
     ],
+    forbids=FORBIDDEN_NORMS,
     minutes=12,
     difficulty=2,
     hints=[

@@ -49,10 +49,10 @@ def pre_norm_path(subject, case):
 @residual_pre_norm.property("the sub-layer gets norm(x), and the gradient takes both paths", points=2)
 def pre_norm_values(subject, case):
     expect_close(residual_answer(subject, case), reference.residual_pre_norm(**case))
-    if not subject.changed_inputs:
-        at = (*(0 for _ in case["x"].shape[:-1]), 1)
-        want = slope(lambda x: reference.residual_pre_norm(x, case["sublayer"], case["norm"]), case["x"], at)
-        expect_close(subject.gradient(*case.values(), wrt=0, at=at), want, "the gradient with respect to x")
+    subject.require_untouched_inputs()
+    at = (*(0 for _ in case["x"].shape[:-1]), 1)
+    want = slope(lambda x: reference.residual_pre_norm(x, case["sublayer"], case["norm"]), case["x"], at)
+    expect_close(subject.gradient(*case.values(), wrt=0, at=at), want, "the gradient with respect to x")
 
 
 @residual_pre_norm.misconception

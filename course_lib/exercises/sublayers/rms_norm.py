@@ -12,6 +12,7 @@ from course_lib.checking.expect import expect_close, expect_floats
 from course_lib.checking.inputs import normal
 from course_lib.exercises.multi_head_attention.shared import expect_count
 from course_lib.exercises.sublayers.shared import (
+    FORBIDDEN_NORMS,
     expect_gradients,
     expect_own_norm,
     expect_positions_apart,
@@ -32,6 +33,7 @@ rms_norm = Exercise(
         {"d_model": 3, "eps": 0.01, "x": torch.tensor([[[0.0, 0.0, 0.0], [1.0, 0.0, -4.0]]]).double()},
         {"d_model": 7, "eps": 1e-3, "x": normal(2, 3, 5, 7, seed=52, scale=0.05)},
     ],
+    forbids=FORBIDDEN_NORMS,
     minutes=6,
     difficulty=1,
     hints=[

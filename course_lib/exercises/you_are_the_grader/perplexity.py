@@ -60,7 +60,8 @@ def measured(subject, case, batches=None):
     """What was returned, and what the model has seen. It is in training mode at the beginning."""
     setting, own, bos_id, pad_id = case.values()
     setting = dataclasses.replace(setting, is_training=True)
-    return subject.effect(setting, own if batches is None else batches, bos_id, pad_id)
+    (result, _), seen = subject.effect(setting, own if batches is None else batches, bos_id, pad_id)
+    return result, seen
 
 
 KEPT: dict = {}  # a diagnosis asks for the right answer a hundred times

@@ -1,0 +1,38 @@
+"""What the exercises of this topic have in common."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.checking.expect import Failure, expect, expect_close, expect_floats, is_close, name_of_type
+
+
+def whole_number(value, what):
+    """`value` as an int, from an int, a whole float or a tensor with one entry."""
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()
+    if value is None:
+        raise Failure(f"{what} is None. Does every path through your code end in a `return`?")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Failure(f"{what} should be a whole number, but it is {name_of_type(value)}.")
+    expect(value == round(value), f"{what} should be a whole number, but it is {value!r}.")
+    return round(value)
+
+
+def expect_nothing_from_the_future(subject, args, wrt, got, message):
+    """Row i of the result depends on rows 0 to i of args[wrt] alone: later ones are exchanged for others, and row i
+    stays as it is.
+    """
+    row = got.shape[-2] // 2
+    changed = list(args)
+    later = torch.arange(args[wrt].shape[-2])[:, None] > row  # (n, 1)
+    changed[wrt] = torch.where(later, 1.0 - args[wrt], args[wrt])
+    moved = expect_floats(subject(*changed), tuple(got.shape))
+    expect(is_close(moved[..., : row + 1, :], got[..., : row + 1, :]), message.format(row=row))
+
+
+def expect_rows(got, want, rows, message):
+    """Some rows of a result are right; `message` says which those are."""
+    expect_floats(got, tuple(want.shape))
+    expect_close(got[..., rows, :], want[..., rows, :], message)

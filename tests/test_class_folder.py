@@ -1,0 +1,201 @@
+"""The folder of a class: how it is made, and that its configuration holds for every command."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import shutil
+from pathlib import Path
+
+import pytest
+from grading import STEM, Here, hand_in, solved
+
+from autograder import build, cli, work
+from autograder.class_folder import make_class, require_class
+from autograder.course import Course
+from autograder.errors import CourseError
+from autograder.grade import grade
+from autograder.release import release
+from course_lib.exercises import all_exercises
+
+pytestmark = pytest.mark.xdist_group("judge")
+PENALTY = """
+from nbgrader.plugins import BasePlugin
+
+
+class TenPoints(BasePlugin):
+    def late_submission_penalty(self, student_id, score, total_seconds_late):
+        return 10.0
+
+
+c.AssignLatePenalties.plugin_class = TenPoints
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_process():
+    yield
+    work.forget_warm_process()
+
+
+def test_a_class_is_made_once(tmp_path, capsys):
+    assert cli.main(["init", str(tmp_path / "my class")]) == 0
+    made = {path.name for path in (tmp_path / "my class").iterdir()}
+    assert made == {"nbgrader_config.py", "hidden_seed", "README.md", ".gitignore", "exchange"}
+    assert len((tmp_path / "my class/README.md").read_text().strip().splitlines()) == 5  # a heading and three lines
+    assert (tmp_path / "my class/hidden_seed").stat().st_mode & 0o077 == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "my class").iterdir() if path.is_file()}
+    (tmp_path / "my class/README.md").write_text("mine")
+    assert cli.main(["init", str(tmp_path / "my class")]) == 0
+    assert (tmp_path / "my class/README.md").read_text() == "mine"
+    assert (tmp_path / "my class/hidden_seed").read_bytes() == before[tmp_path / "my class/hidden_seed"]
+    assert "nothing was changed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["collect x", "grade", "feedback", "report", "export", f"judge {STEM} ada"])
+def test_without_a_class_a_command_says_how_to_make_one(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(command.split()) == 1
+    assert "python -m autograder init class" in capsys.readouterr().err
+    assert not (tmp_path / "class").exists()
+
+
+def test_a_class_in_the_former_place_is_named(tmp_path):
+    (tmp_path / "autograder" / "submitted").mkdir(parents=True)
+    with pytest.raises(CourseError, match=r"There is one in .*autograder: say --course"):
+        require_class(tmp_path / "class")
+
+
+def test_a_broken_configuration_gets_a_sentence(tmp_path):
+    make_class(tmp_path)
+    (tmp_path / "nbgrader_config.py").write_text("c = = 1")
+    with pytest.raises(CourseError, match=r"nbgrader_config\.py cannot be read \(SyntaxError"):
+        Course(tmp_path).config()
+
+
+@pytest.fixture
+def course(tmp_path, released_class):
+    return Course(Path(shutil.copytree(released_class.root, tmp_path / "course")))
+
+
+@pytest.fixture(scope="module")
+def released_class(tmp_path_factory):
+    made = Course(tmp_path_factory.mktemp("class"))
+    release(made, [STEM])
+    return made
+
+
+def test_the_gradebook_of_the_configuration_is_the_one_that_is_written(course, tmp_path):
+    with (course.root / "nbgrader_config.py").open("a") as file:
+        file.write(
+            f"\nc.CourseDirectory.db_url = 'sqlite:///{tmp_path}/elsewhere.db'\nc.CourseDirectory.course_id = 'x'"
+        )
+    assert course.course_id == "x"
+    (course.root / "gradebook.db").unlink()
+    release(course, [STEM])
+    assert (tmp_path / "elsewhere.db").exists()
+    assert not (course.root / "gradebook.db").exists()
+    assert Course(course.root, "sqlite:////said.db").db_url == "sqlite:////said.db"
+
+
+def score_of(course: Course, student: str) -> float:
+    with course.gradebook() as gradebook:
+        found = gradebook.find_submission(STEM, student)
+        return found.score - found.late_submission_penalty
+
+
+def due(course: Course, when: datetime.datetime) -> None:
+    with course.gradebook() as gradebook:
+        gradebook.update_or_create_assignment(STEM, duedate=when)
+
+
+def test_a_penalty_of_the_class_counts_and_an_extended_deadline_takes_it_back(course):
+    hand_in(course, "ada", solved(), "2026-09-02 10:00:00 UTC")
+    with (course.root / "nbgrader_config.py").open("a") as file:
+        file.write(PENALTY)
+    due(course, datetime.datetime(2026, 9, 1))
+    (verdict,) = grade(course, STEM, Here()).graded
+    assert verdict.penalty == 10
+    assert score_of(course, "ada") == verdict.points - 10
+    assert grade(course, STEM, Here()).unchanged == ["ada"]
+    due(course, datetime.datetime(2026, 9, 3))
+    (change,) = grade(course, STEM, Here()).changes
+    assert (change.before, change.after, change.exercises) == (
+        verdict.points - 10,
+        verdict.points,
+        ("the late penalty",),
+    )
+    assert score_of(course, "ada") == verdict.points
+
+
+# --- an assignment that changes in mid-term --------------------------------------------------------------------------
+
+
+def test_changed_points_want_a_new_release_and_then_everybody_is_graded_by_them(course, monkeypatch):
+    hand_in(course, "ada", solved())
+    (before,) = grade(course, STEM, Here()).graded
+    exercise = all_exercises()["causal_mask"]
+    first, *rest = exercise.properties
+    for points in (first.points + 3, first.points - 0.5):
+        monkeypatch.setattr(exercise, "properties", [dataclasses.replace(first, points=points), *rest])
+        with pytest.raises(CourseError, match=f"release {STEM}"):
+            grade(course, STEM, Here())
+        release(course, [STEM])
+        (after,) = grade(course, STEM, Here()).graded
+        assert (after.status, after.points) == ("graded", before.points - first.points + points)
+        assert score_of(course, "ada") == after.points == after.max_points
+
+
+def without(name: str):
+    """The instructor's notebook after an exercise was dropped."""
+    notebook = build.solution_notebook(STEM)
+    ids = (name, f"{name}_check", f"{name}_hidden")
+    notebook.cells = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") not in ids]
+    return notebook
+
+
+def marked_by_hand(course: Course, cell: str, score: float | None = None) -> float | None:
+    with course.gradebook() as gradebook:
+        found = gradebook.find_grade(cell, STEM, STEM, "ada")
+        if score is not None:
+            found.manual_score = score
+            gradebook.db.commit()
+        return found.manual_score
+
+
+def test_an_exercise_may_be_dropped_and_added_again_without_losing_a_mark(course, monkeypatch):
+    hand_in(course, "ada", solved())
+    (before,) = grade(course, STEM, Here()).graded
+    with course.gradebook() as gradebook:
+        (question, *_) = [c.name for c in gradebook.find_notebook(STEM, STEM).grade_cells if c.cell_type == "markdown"]
+    marked_by_hand(course, question, 1.5)
+    marked_by_hand(course, "causal_mask_check", 2.5)
+    whole = build.solution_notebook(STEM)
+    smaller = without("causal_mask")
+    monkeypatch.setattr(build, "solution_notebook", lambda stem: smaller)
+    release(course, [STEM])
+    (after,) = grade(course, STEM, Here()).graded
+    assert {e.name for e in before.exercises} - {e.name for e in after.exercises} == {"causal_mask"}
+    assert [(e.name, e.message) for e in after.exercises if e.outcome != "right"] == []
+    assert after.points == after.max_points
+    assert marked_by_hand(course, question) == 1.5
+    kept = (course.root / f"kept/marks_of_dropped_exercises_{STEM}.csv").read_text().splitlines()
+    assert kept[1:] == ["ada,causal_mask_check,2.5,"]
+    monkeypatch.setattr(build, "solution_notebook", lambda stem: whole)
+    release(course, [STEM])
+    (again,) = grade(course, STEM, Here()).graded
+    assert [e.name for e in again.exercises] == [e.name for e in before.exercises]
+    assert (again.points, marked_by_hand(course, question)) == (before.points, 1.5)
+    with course.gradebook() as gradebook:
+        assert gradebook.find_submission(STEM, "ada").score == before.points + 1.5
+
+
+def test_a_release_that_fails_leaves_the_former_one(course, monkeypatch):
+    before = course.release(STEM).read_bytes()
+    broken = build.solution_notebook(STEM)
+    broken.cells[-1].metadata["nbgrader"] = {"grade": True, "schema_version": 3}  # what nbgrader does not understand
+    monkeypatch.setattr(build, "solution_notebook", lambda stem: broken)
+    with pytest.raises(CourseError, match="could not release"):
+        release(course, [STEM])
+    assert course.release(STEM).read_bytes() == before
+    assert not list(course.root.glob(".release*"))
