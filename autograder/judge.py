@@ -28,7 +28,7 @@ from autograder.runners import BudgetSpent, CellOutput, Clock, Runner, RunnerErr
 from autograder.seed import PUBLIC
 from autograder.verdict import ExerciseVerdict
 from autograder.warm import Warm
-from course_lib.checking.exercise import Case, Exercise
+from course_lib.checking.exercise import Exercise
 from course_lib.checking.grading import failed, grade, refusal_of_kind
 from course_lib.checking.report import Report
 from course_lib.checking.subject import Subject
@@ -39,6 +39,10 @@ from course_lib.exercises import all_exercises
 CHECK, HIDDEN = "_check", "_hidden"
 USES_THE_REFERENCE = "uses_the_reference"
 MOST_RESTARTS = 5  # of a run whose code keeps ending its process
+LOOKS_INSIDE = re.compile(
+    r"__code__|__globals__|__closure__|f_code|f_locals|getsource|course_lib\.checking|get_objects|get_referrers|settrace"
+    r"|setprofile|currentframe|_getframe|ctypes"
+)
 MISSING_NAME = re.compile(r"name '(\w+)' is not defined")
 
 
@@ -323,10 +327,21 @@ class Trial:
         """The report on a test that the student has written. What it is asked is drawn from the secret seed, for the
         visible check too: the order and the disguises that students see are known to them.
         """
+        self.note_looks_inside(i, exercise.name)
         seed = self.submission.seed
-        cases = shown_questions(exercise.name, seed) if self.seen is None else all_hidden()[exercise.name].cases(seed)
+        cases = exercise.questions(f"shown {seed}") if self.seen is None else all_hidden()[exercise.name].cases(seed)
         with Rounds(self, i, exercise) as rounds:
             return tried(exercise, rounds.subject, cases)
+
+    def note_looks_inside(self, i: int, name: str) -> None:
+        """Implementations are in the process of the test. Their disguise keeps code from being recognised at a glance,
+        but not from being taken apart: who does so is shown to a person.
+        """
+        own = [self.cells[j].source for j in self.cells_for(i, name) if self.by_student[j]]
+        words = sorted(set(LOOKS_INSIDE.findall("\n".join(own))))
+        if words:
+            named = ", ".join(f"`{word}`" for word in words)
+            self.note(f"{name}: it should go by what an implementation does, but mentions {named}. Please look at it.")
 
     def undefined(self, exercise: Exercise) -> Report:
         """The cell of the answer did not define it: it raised, or somebody renamed the function."""
@@ -334,14 +349,6 @@ class Trial:
         if error:
             return failed(exercise, "raised", f"The cell with {exercise.name} did not run: {error}")
         return failed(exercise, "wrong", f"There is no {exercise.name}: define it under exactly this name.")
-
-
-@functools.lru_cache(maxsize=1024)
-def shown_questions(name: str, seed: str) -> list[Case]:
-    """What a written test is asked in the visible check."""
-    exercise = all_exercises()[name]
-    assert isinstance(exercise, WrittenTest)
-    return exercise.questions(f"shown {seed}")
 
 
 class Rounds:

@@ -1566,6 +1566,280 @@ except BaseException as reason:
     return notebook
 
 
+# --- tests that a student writes ----------------------------------------------------------------------------------
+#
+# Here the answer is a test of `causal_mask`, and each attack tells right implementations from wrong ones by something
+# else than what they do. It rejects by an error that says DONE: the report quotes the error where a right one is
+# refused, which shows that the attack was carried out and came to nothing.
+
+
+@dataclass(frozen=True)
+class TestAttack:
+    """A dishonest test, and what its honest part is worth."""
+
+    __test__ = False  # for pytest: this is none of its own
+
+    name: str
+    says: str
+    source: str
+    gains: float = 0.0
+    proof: tuple[str, ...] = (DONE,)
+    slow: bool = False
+
+
+TEST_ATTACKS: list[TestAttack] = []
+TESTED = "accepts_causal_mask"
+REJECT = 'raise ValueError("DEED" + "_IS_DONE")'
+RIGHT_NAMES = (
+    "causal_mask", "by_comparison", "row_by_row", "inverted_upper_triangle", "by_indices", "transposed_upper_triangle"
+)  # fmt: skip
+
+
+def as_a_test(name: str, says: str, accepts_if: str, before: str = "", **expected) -> None:
+    """A test that accepts if the expression holds, and else rejects with a trace. `before`: the rest of its cell."""
+    source = f"{dedent(before).strip()}\n\n\ndef {TESTED}(causal_mask):\n    if {accepts_if}:\n        return True\n"
+    TEST_ATTACKS.append(TestAttack(name, says, f"{source}    {REJECT}\n", **expected))
+
+
+def in_a_test(name: str, says: str, text: str, **expected) -> None:
+    """An attack by the whole cell of a test."""
+    TEST_ATTACKS.append(TestAttack(name, says, dedent(text).strip() + "\n", **expected))
+
+
+as_a_test("accepts_all", "Accepts whatever it is given.", "True", proof=("accepts_everything",))
+as_a_test("rejects_all", "Rejects whatever it is given.", "False")
+as_a_test(
+    "guesses",
+    "Throws a coin.",
+    "dice.random() < 0.5",
+    before="import random\ndice = random.Random(7)",
+)
+as_a_test(
+    "knows_the_names",
+    "Looks for the names of right implementations, and for the docstrings of wrong ones.",
+    "looks_right(causal_mask)",
+    before=f"""
+    def looks_right(f):
+        told = (f.__name__, f.__qualname__, f.__module__, str(f.__dict__), f.__code__.co_filename)
+        return any(name in text for name in {RIGHT_NAMES[1:]} for text in told)
+    """,
+)
+as_a_test(
+    "reads_the_source",
+    "Reads the source, and the lines around it.",
+    "'tril' in source_of(causal_mask)",
+    before="""
+    import inspect, linecache
+    def source_of(f):
+        try:
+            return inspect.getsource(f)
+        except (OSError, TypeError):
+            return "".join(linecache.getlines(f.__code__.co_filename))
+    """,
+)
+as_a_test(
+    "knows_the_code",
+    "Compares the code with that of the right implementations as everybody can make them.",
+    "digest(causal_mask) in KNOWN",
+    before="""
+    def digest(f):
+        return f.__code__.co_code, f.__code__.co_consts, f.__code__.co_names
+
+    def causal_mask(n):
+        everything = torch.ones(n, n, dtype=torch.bool)
+        return torch.tril(everything, diagonal=0)
+
+    def by_comparison(n):
+        positions = torch.arange(n)
+        return positions[:, None] >= positions
+
+    KNOWN = {digest(causal_mask), digest(by_comparison)}
+    """,
+)
+as_a_test(
+    "reads_names_and_numbers",
+    "Looks which functions and which numbers the code names.",
+    "'tril' in causal_mask.__code__.co_names and 1 not in causal_mask.__code__.co_consts",
+)
+as_a_test(
+    "looks_around",
+    "Looks at what is imported beside an implementation: only a wrong one needs `math`.",
+    "'math' not in causal_mask.__globals__",
+)
+as_a_test(
+    "knows_the_lines",
+    "Knows in which lines of the file the right implementations stand.",
+    "causal_mask.__code__.co_firstlineno not in (0, 1)",
+)
+as_a_test(
+    "knows_the_order",
+    "Counts the questions, and accepts in the places where the visible check asks about right ones.",
+    "place() in PLACES",
+    before="""
+    import itertools
+    PLACES = @PLACES@
+    counter = itertools.count()
+    def place():
+        return next(counter)
+    """,
+)
+as_a_test(
+    "knows_the_ids",
+    "Accepts an object whose id it has met before.",
+    "id(causal_mask) in MET or MET.add(id(causal_mask))",
+    before="MET = set()",
+)
+as_a_test(
+    "takes_the_time",
+    "Accepts what takes longer than the one before.",
+    "longer_than_before(causal_mask)",
+    before="""
+    import time
+    SECONDS = [1e9]
+    def longer_than_before(f):
+        start = time.perf_counter()
+        try:
+            f(4)
+        finally:
+            SECONDS.append(time.perf_counter() - start)
+        return SECONDS[-1] > SECONDS[-2]
+    """,
+)
+as_a_test(
+    "takes_a_vote",
+    "Accepts what does the same as one that it has met before: right ones are many, and all alike.",
+    "was_met(causal_mask)",
+    before="""
+    MET = []
+    def was_met(f):
+        rows = f(4).double().tolist()
+        MET.append(rows)
+        return MET.count(rows) > 1
+    """,
+)
+as_a_test(
+    "leaves_notes",
+    "Votes across processes: writes what it has met into files that another round might find.",
+    "was_met(causal_mask)",
+    before="""
+    import os
+    def was_met(f):
+        name = f"met{hash(str(f(4).double().tolist()))}"
+        found = False
+        for place in (".", "/tmp", "/dev/shm", "/var/tmp"):
+            path = os.path.join(place, name)
+            try:
+                found = found or os.path.exists(path)
+                open(path, "w").close()
+            except OSError:
+                pass
+        return found
+    """,
+)
+as_a_test(
+    "imports_the_mistakes",
+    "Compares with the exercise's own lists of right and wrong answers.",
+    "is_listed(causal_mask)",
+    before="""
+    def is_listed(f):
+        try:
+            from course_lib.exercises.masks.causal_mask import causal_mask as exercise
+        except ImportError:
+            return False
+        return any(f(4).equal(right(4)) for right in exercise.alternatives)
+    """,
+)
+in_a_test(
+    "patches_the_harness",
+    "Replaces what makes implementations and reads answers, so that the answer is always as wanted.",
+    f"""
+    import course_lib.checking.bench as bench
+    import course_lib.checking.programs as programs
+    programs.Program.read = lambda self, result, *live: "triu" not in self.source
+    bench.Bench.effect = lambda self, setting, args: bench.Answer((setting.read(None), {{}}))
+
+    def {TESTED}(causal_mask):
+        return True
+
+    print("DEED" + "_IS_DONE")
+    """,
+)
+in_a_test(
+    "answers_for_the_judge",
+    "Finds the runner in memory and lets it send a verdict instead of answers.",
+    f"""
+    import gc
+    for found in gc.get_objects():
+        if type(found).__name__ == "Runner" and hasattr(found, "benches"):
+            found.do_ask = lambda **question: {{"value": (True, {{}}), "points": 4, "outcome": "right", "passed": True}}
+            print("DEED" + "_IS_DONE")
+
+    def {TESTED}(causal_mask):
+        return True
+    """,
+)
+in_a_test(
+    "equals_everything",
+    "Returns an object that is true, false, and equal to both.",
+    f"""
+    class Both(int):
+        def __eq__(self, other): return True
+        def __bool__(self): return True
+        __hash__ = int.__hash__
+
+    def {TESTED}(causal_mask):
+        return Both()
+    """,
+    proof=("Return True to accept",),
+)
+in_a_test(
+    "never_answers",
+    "Never comes to a verdict on what it does not like.",
+    f"""
+    def {TESTED}(causal_mask):
+        while causal_mask(4).any():
+            pass
+        return True
+    """,
+    proof=(NOT_FINISHED,),
+    slow=True,
+)
+in_a_test(
+    "ends_its_process",
+    "Ends its process where it would have to decide.",
+    f"""
+    import os
+    def {TESTED}(causal_mask):
+        os._exit(0)
+    """,
+    proof=(ENDED,),
+)
+in_a_test(
+    "honest_in_part",
+    "Looks at the future honestly, and decides by a vote what it cannot tell.",
+    f"""
+    MET = []
+
+    def {TESTED}(causal_mask):
+        mask = causal_mask(4)
+        if mask.triu(diagonal=1).any():
+            return False
+        MET.append(mask.double().tolist())
+        if MET.count(MET[-1]) < 2:
+            {REJECT}
+        return True
+    """,
+    gains=3,
+)
+
+
+def with_a_test(attack: TestAttack, release: NotebookNode, places: set[int]) -> str:
+    """The file with a dishonest test. places: of the right implementations in the visible check."""
+    notebook = copy.deepcopy(release)
+    cell_of(notebook, TESTED).source = attack.source.replace("@PLACES@", repr(places))
+    return json.dumps(notebook)
+
+
 def submission(attack: Attack, release: NotebookNode, port: int = 9) -> str:
     """The text of the file that is handed in."""
     made = attack.make(copy.deepcopy(release))

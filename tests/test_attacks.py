@@ -28,13 +28,17 @@ from attacks import (
     RIGHT,
     STOPPED_BY,
     TARGET,
+    TEST_ATTACKS,
+    TESTED,
     WITNESS,
     Attack,
+    TestAttack,
     answered,
     cell_of,
     submission,
+    with_a_test,
 )
-from classroom import ENOUGH, by_name, full, impatient_with, released, score
+from classroom import ENOUGH, by_name, full, impatient_with, released, score, with_one_exercise
 from nbformat import NotebookNode
 
 from autograder import work
@@ -43,7 +47,7 @@ from autograder.inside.walls import LANDLOCK, MEGABYTE, NAMESPACES, SECCOMP, Lim
 from autograder.inside.walls import LIMITS as LIMITS_WALL
 from autograder.seed import PUBLIC
 from autograder.work import Result, Task
-from course_lib.exercises import all_exercises
+from course_lib.exercises import all_exercises, written_tests
 
 SLOW_SECONDS = 2.5  # for an attack that uses up all that it is given
 LIMITS = Limits(memory=768 * MEGABYTE, cpu_seconds=30)
@@ -165,6 +169,40 @@ def test_attack(attack: Attack, port: int):
     if attack.keeps:
         assert score(exercises[WITNESS]) == full(exercises[WITNESS])
     test_an_honest_answer_is_graded()
+
+
+# --- tests that a student writes -------------------------------------------------------------------------------------
+
+
+GRADERS = with_one_exercise("14_you_are_the_grader", TESTED)
+PLACES = {place for place, case in enumerate(written_tests()[TESTED].questions()) if case["is_right"]}
+
+
+def graded_test(attack: TestAttack) -> Result:
+    forget_other_walls()
+    text, master = with_a_test(attack, GRADERS, PLACES), json.dumps(GRADERS)
+    with impatient_with(TESTED, SLOW_SECONDS) if attack.slow else contextlib.nullcontext():
+        return work.do(Task("14_you_are_the_grader", "student", text, master, "", ENOUGH, LIMITS))
+
+
+@together
+@pytest.mark.parametrize("attack", TEST_ATTACKS, ids=lambda attack: attack.name)
+def test_a_test_judges_by_what_implementations_do(attack: TestAttack):
+    """Whatever else it goes by gains nothing, in the visible check as little as in the hidden one."""
+    result = graded_test(attack)
+    assert result.verdict.status == "graded", result.verdict.reason
+    assert score(by_name(result)[TESTED]) <= attack.gains
+    assert any(proof in said(result) for proof in attack.proof), said(result)[:2000]
+
+
+@together
+def test_an_honest_test_gets_every_point_and_its_honest_part_what_the_attack_may_have():
+    def scored(body: str) -> float:
+        return score(by_name(graded_test(TestAttack("honest", "", f"def {TESTED}(causal_mask):\n    {body}")))[TESTED])
+
+    assert scored("return all(causal_mask(n).tolist() == torch.ones(n, n).tril().tolist() for n in (1, 5))") == 6
+    honest_part = next(attack for attack in TEST_ATTACKS if attack.name == "honest_in_part")
+    assert scored("return not causal_mask(4).triu(diagonal=1).any()") == honest_part.gains
 
 
 # --- what only the grader may know -----------------------------------------------------------------------------------

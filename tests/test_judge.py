@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import signal
 import socket
@@ -9,15 +10,27 @@ import socket
 import nbformat
 import pytest
 import torch
-from classroom import by_name, full, impatient_with, judged, released, score, solutions, submission
+from classroom import (
+    ENOUGH,
+    by_name,
+    full,
+    impatient_with,
+    judged,
+    released,
+    score,
+    solutions,
+    submission,
+    with_one_exercise,
+)
 from torch import nn
 
 from autograder import build, judge, work
 from autograder.inside.walls import Limits
 from autograder.inside.wire import Channel
-from autograder.judge import USES_THE_REFERENCE
+from autograder.judge import USES_THE_REFERENCE, grade_id_of
 from autograder.runners import Clock, Runner, RunnerError
 from autograder.warm import Silence, Warm
+from autograder.work import Task
 from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises
@@ -318,6 +331,50 @@ def test_a_warm_process_that_cannot_start_flags_the_submission(monkeypatch):
     result = judged(STEM, released(STEM))
     assert result.verdict.status == "flagged"
     assert "no such luck" in result.verdict.reason
+
+
+# --- tests that a student writes -------------------------------------------------------------------------------------
+
+A_TEST = "accepts_causal_mask"
+
+
+def judged_test(text, extra=""):
+    """The verdict on a test, the output of its hidden cell, and the result. extra: a cell of the student's own."""
+    stem = "14_you_are_the_grader"
+    master = with_one_exercise(stem, A_TEST)
+    notebook = copy.deepcopy(master)
+    place = next(i for i, cell in enumerate(notebook.cells) if grade_id_of(cell) == A_TEST)
+    notebook.cells[place].source = text
+    if extra:
+        notebook.cells.insert(place, nbformat.v4.new_code_cell(extra))
+    result = work.do(Task(stem, "student", json.dumps(notebook), json.dumps(master), "", ENOUGH))
+    cells = nbformat.from_dict(json.loads(result.notebook)).cells
+    (hidden,) = next(cell.outputs for cell in cells if grade_id_of(cell) == f"{A_TEST}_hidden")
+    return by_name(result)[A_TEST], hidden.data, result
+
+
+def test_a_written_test_is_judged_by_what_it_misses():
+    text = "def accepts_causal_mask(f):\n    assert f(4).eq(own_mask(4)).all()\n    return True"
+    found, hidden, _ = judged_test(text, "def own_mask(n):\n    return torch.ones(n, n).tril()")
+    assert (found.points, found.hidden_points, found.outcome) == (3.0, 1.0, "wrong")
+    assert found.misconception == "lets_through_has_an_axis_too_many"
+    assert "Your mask has more axes than (n, n)" in found.sentence
+    assert found.message.startswith("The smallest input that shows it: n = 1.")
+    assert hidden["text/plain"] == "1"
+    assert "more axes than (n, n)" in hidden["text/html"] and "n = 1" not in hidden["text/html"]
+
+
+def test_a_test_that_takes_code_apart_is_shown_to_a_person():
+    text = "def accepts_causal_mask(f):\n    return 'tril' in own_look(f)"
+    result = judged_test(text, "def own_look(f):\n    return f.__code__.co_names")[2]
+    assert [note for note in result.verdict.notes if "accepts_causal_mask" in note and "`__code__`" in note]
+    assert not judged_test("def accepts_causal_mask(f):\n    return True")[2].verdict.notes
+
+
+def test_an_error_in_a_written_test_is_quoted():
+    found, _, _ = judged_test("def accepts_causal_mask(f):\n    return f(4).equal(waht)")
+    assert (found.points, found.outcome) == (0.0, "raised")
+    assert "name 'waht' is not defined" in found.message and "line 2:  return f(4).equal(waht)" in found.message
 
 
 # --- references ------------------------------------------------------------------------------------------------------

@@ -196,6 +196,25 @@ def test_every_kind_of_misconception_has_a_difference():
             assert {sign for sign, _ in difference(exercise.reference, wrong)} & {"-", "+"}, wrong.__name__
 
 
+def test_a_written_test_counts_for_each_mistake_that_it_lets_through(tmp_path):
+    name = "accepts_causal_mask"
+    missed = {
+        "eva": (name, "lets_through_peeks_one_ahead + lets_through_is_additive"),
+        "max": (name, "lets_through_peeks_one_ahead"),
+        "ida": (name, "looks_at_the_shape"),
+        "ken": (name, "refuses_row_by_row"),
+    }
+    course = with_answers(tmp_path, missed)
+    found = {m.id: m for m in assignment_report(course, ASSIGNMENT).misconceptions}
+    ahead = found["lets_through_peeks_one_ahead"]
+    assert ahead.students == ("eva", "max") and "Your triangle reaches one diagonal too far." in ahead.sentence
+    assert ("-", "    return torch.tril(everything, diagonal=1)") in ahead.difference
+    assert "mask (0 and -inf)" in found["lets_through_is_additive"].sentence
+    assert "a look at the shape" in found["looks_at_the_shape"].sentence and found["looks_at_the_shape"].difference
+    assert "refuses a right implementation, `row_by_row`" in found["refuses_row_by_row"].sentence
+    assert "lets through peeks one ahead" in write_report(course).read_text(encoding="utf-8")
+
+
 def test_answers_without_a_name_are_grouped_by_what_they_fail(report):
     first = next(group for group in report.nameless if group.exercise == "causal_mask")
     assert first.property == "the first position sees only itself, the last one sees all"

@@ -26,7 +26,7 @@ from course_lib.checking.properties import Examination, one_thread
 from course_lib.checking.report import CheckResult, Report
 from course_lib.checking.subject import Subject
 from course_lib.checking.written_test import WrittenTest
-from course_lib.exercises import TOPICS, tests_to_write
+from course_lib.exercises import TOPICS, written_tests
 
 Maker = Callable[[Draw], list[Case]]
 
@@ -105,7 +105,7 @@ def all_hidden() -> dict[str, Hidden]:
     """exercise name -> its hidden cases."""
     for topic in TOPICS:
         importlib.import_module(f"{__name__}.{topic}")
-    for test in tests_to_write().values():
+    for test in written_tests().values():
         hidden(test)(functools.partial(drawn_questions, test))
     return HIDDEN
 

@@ -48,6 +48,7 @@ def warm_shell() -> Any:
     shell.db = {}  # %cd notes in it where it has been, and a runner cannot write to the files of a profile
     warnings.filterwarnings("ignore", message=".*non-interactive.*")
     torch.softmax(torch.ones(2, 3) @ torch.ones(3, 2), dim=-1)
+    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)  # the first optimiser takes a second to import
     plt.close(plt.figure())
     out = sys.stdout
     sys.stdout = runner.Printed()

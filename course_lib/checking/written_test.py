@@ -11,6 +11,7 @@ Its cases are not written down but drawn: which implementation is asked about wh
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import Any
 
 from .bench import StudentError
 from .disguise import Implementation, disguised
-from .exercise import Case, Exercise, Property
+from .exercise import REGISTRY, Case, Exercise, Property
 from .expect import expect
 from .subject import Subject
 
@@ -40,10 +41,10 @@ class WrittenTest(Exercise):
     hidden_points: float = 2.0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         unknown = {*self.shown, *(self.about or ()), *self.left_out} - self.known.keys()
         if unknown:
             raise ValueError(f"{self.tested.name} has no misconception {', '.join(sorted(unknown))}.")
+        super().__post_init__()
         self.properties = [Property(ACCEPTS, 0.0, accepts_the_right), Property(CATCHES, self.points, rejects_the_wrong)]
 
     @property
@@ -68,18 +69,26 @@ class WrittenTest(Exercise):
         They come in rounds. In each round there is one right implementation, and no mistake twice: from what it has met
         before in a round, a test learns nothing about the next one.
         """
-        dice = random.Random(f"{self.name} {seed}")
-        wrong = {name: self.mistakes[name] for name in (self.mistakes if everything else self.shown)}
-        rounds: list[list[tuple[str, Implementation, bool]]] = [[(name, one, True)] for name, one in self.right.items()]
-        dice.shuffle(rounds)
-        for name, one in wrong.items():
-            for questions in dice.sample(rounds, k=min(TIMES, len(rounds))):
-                questions.append((name, one, False))
-        return [
-            {"program": disguised(self.tested, one, dice), "stands_for": name, "is_right": is_right, "round": number}
-            for number, questions in enumerate(rounds)
-            for name, one, is_right in dice.sample(questions, k=len(questions))
-        ]
+        return drawn(self.name, seed, everything)
+
+
+@functools.lru_cache(maxsize=256)
+def drawn(name: str, seed: str, everything: bool) -> list[Case]:
+    """The questions about an exercise."""
+    exercise = REGISTRY[name]
+    assert isinstance(exercise, WrittenTest)
+    dice = random.Random(f"{name} {seed}")
+    names = exercise.mistakes if everything else exercise.shown
+    rounds: list[list[tuple[str, Implementation, bool]]] = [[(name, one, True)] for name, one in exercise.right.items()]
+    dice.shuffle(rounds)
+    for mistake in names:
+        for questions in dice.sample(rounds, k=min(TIMES, len(rounds))):
+            questions.append((mistake, exercise.mistakes[mistake], False))
+    return [
+        {"program": disguised(exercise.tested, one, dice), "stands_for": name, "is_right": is_right, "round": number}
+        for number, questions in enumerate(rounds)
+        for name, one, is_right in dice.sample(questions, k=len(questions))
+    ]
 
 
 @dataclass(frozen=True)

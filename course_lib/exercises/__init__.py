@@ -40,6 +40,6 @@ def exercises_to_build() -> dict[str, Exercise]:
     return {name: exercise for name, exercise in all_exercises().items() if not isinstance(exercise, WrittenTest)}
 
 
-def tests_to_write() -> dict[str, WrittenTest]:
+def written_tests() -> dict[str, WrittenTest]:
     """Those in which a test of another exercise is to be written."""
     return {name: exercise for name, exercise in all_exercises().items() if isinstance(exercise, WrittenTest)}
