@@ -113,8 +113,8 @@ if not FAST:
 
 # %% [markdown]
 # In nine of ten the loss falls. {{term gradient|Gradients}} find a way around most mistakes, and a
-# network with a mistake is a slightly worse network, not a broken one. Some losses even fall *faster*: those of
-# programs that cheat.
+# network with a mistake is often a slightly worse network, not a broken one. Some mistakes show only in a setting that
+# was not used here, as in post-norm layers. And some losses even fall *faster*: those of programs that cheat.
 #
 # So a mistake has to be looked for. Each of the next four programs has the same story: it was published (rewritten
 # here, but with its real mistake), it runs, the shapes are right. For each, find the **symptom** by measuring, then
@@ -682,7 +682,7 @@ axes[1].set(
 axes[2].plot(tolerances, [100 * n / 65 for n in tolerance_results], "o-", label="mistakes caught")
 axes[2].plot(tolerances, [100 * n / len(right_attentions) for n in right_results], "s-", label="right ones accepted")
 axes[2].set(title="Tolerance", xscale="log", xlabel="absolute tolerance", ylabel="%", ylim=(0, 105))
-axes[2].legend(frameon=False, loc="center right")
+axes[2].legend(frameon=False, loc="lower right")
 plt.show()
 
 # %% claims
