@@ -311,7 +311,7 @@ check(causal_heads)
 
 # %% [markdown]
 # There is a second published version: the split is right, and the scores are divided by $\sqrt{d_\text{model}}$. It
-# leaks nothing, so no experiment above would show it. The check knows it; what else could? (Section 7.)
+# leaks nothing, so no experiment above would show it. The check knows it; what else could? (Section 8.)
 #
 # ## 4 · Third hunt: a matter of chance
 #
@@ -1058,8 +1058,8 @@ claim("and it is wrong", int(right_up_to_64(65)[0].sum()) == 65)
 # ## What you can do now
 #
 # You began this course with a softmax and a check that told you whether it was right. You have built attention, masks,
-# positions, heads, layers, a translator, a reader and a writer. And you have seen a loss that falls in nine of
-# ten wrong programs. **"It runs" is not "it is right"**, and now you can tell the difference:
+# positions, heads, layers, a translator, a reader, a writer and a listener. And you have seen a loss that falls in nine
+# of ten wrong programs. **"It runs" is not "it is right"**, and now you can tell the difference:
 #
 # 1. Know the best possible result, and distrust anything better.
 # 2. Change what must not matter; replace what must not be seen.
