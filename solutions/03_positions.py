@@ -830,10 +830,10 @@ claim("scores fall", rope_score[300:].mean() < 0.6 * rope_score[:10].mean())
 #
 # $$\text{score}_{ij} = \frac{q_i \cdot k_j}{\sqrt{d_k}} - \text{slope} \cdot (i - j), \qquad j \le i .$$
 #
-# Real models run several attentions side by side on the same tokens, each with scores of its own. They are called
-# {{term head|heads}}, and notebook 4 builds them. In ALiBi each head has its own slope: steep ones look at the last few
-# tokens, flat ones see far. The slopes are fixed, not learned. For $h$ heads, with $h$ a power of two, slope number $s$
-# is $2^{-8s/h}$, for $s = 1, \dots, h$. With 8 heads these are $\frac12, \frac14, \dots, \frac1{256}$.
+# Real models run several attentions side by side, each with scores of its own: the {{term head|heads}} of notebook 4.
+# In ALiBi each head has its own slope: steep ones look at the last few tokens, flat ones see far. The slopes are fixed,
+# not learned. For $h$ heads, with $h$ a power of two, slope number $s$ is $2^{-8s/h}$, for $s = 1, \dots, h$. With 8
+# heads these are $\frac12, \frac14, \dots, \frac1{256}$.
 #
 # For other numbers of heads, let $p$ be the largest power of two that is at most $h$. The first $p$ slopes are those of
 # $p$ heads, $2^{-8s/p}$. The remaining $h - p$ are every second slope of the series for $2p$ heads: $2^{-4s/p}$ with
@@ -850,8 +850,7 @@ claim("scores fall", rope_score[300:].mean() < 0.6 * rope_score[:10].mean())
 def alibi_bias(num_heads: int, n: int) -> Tensor:
     """What ALiBi adds to the scores of n queries and n keys.
 
-    num_heads: how many attentions run side by side, at least 1; head number s (counted from 1) has the s-th slope.
-    Returns: (num_heads, n, n); for query i and key j <= i it is -slope × (i - j), with one slope per head.
+    Returns: (num_heads, n, n); for query i and key j <= i it is -slope × (i - j). Head s, counted from 1, has slope s.
     """
     ### BEGIN SOLUTION
     p = 2 ** int(math.log2(num_heads))  # the largest power of two that fits
