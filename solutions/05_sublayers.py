@@ -96,7 +96,7 @@ except IndexError as error:
 try:
     reference.TokenEmbedding(6, 8)(torch.tensor([[123]]))
 except IndexError as error:
-    print("the course:", error)
+    print("the course:", str(error).replace(". ", ".\n            "))
 
 # %% [markdown]
 # The table belongs to the vocabulary and never knows how long a sentence is.
@@ -733,7 +733,8 @@ def masked_batch_statistics(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of each feature over all real positions of the batch; every position has the same weight.
 
     x: (batch, time, d_model). mask: (batch, time), bool, True on real positions, at least one of them.
-    Returns: (mean, variance), each (d_model,). The variance divides by the number of real positions.
+    Returns: (mean, variance), each (d_model,). The variance divides by the number of real positions. Whatever stands
+    in the padding plays no part, and gradients reach the real positions only.
     """
     ### BEGIN SOLUTION
     real = mask.unsqueeze(-1)  # (batch, time, 1)
