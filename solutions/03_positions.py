@@ -850,7 +850,7 @@ claim("scores fall", rope_score[300:].mean() < 0.6 * rope_score[:10].mean())
 def alibi_bias(num_heads: int, n: int) -> Tensor:
     """What ALiBi adds to the scores of n queries and n keys.
 
-    Returns: (num_heads, n, n); for query i and key j <= i it is -slope × (i - j). Head s, counted from 1, has slope s.
+    Returns: (num_heads, n, n); for query i and key j <= i it is -slope × (i - j). Head s, from 1, has the s-th slope.
     """
     ### BEGIN SOLUTION
     p = 2 ** int(math.log2(num_heads))  # the largest power of two that fits
