@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from course_lib.voices import PERSON, RATE, VOICES, WORDS, Voice, loudest_one, read_wav, write_voices
+from course_lib.voices import PERSON, RATE, VOICES, WORDS, Voice, loudest_one, read_wav, trimmed, write_voices
 
 ACCENTS = ("en-us", "en-gb", "en-gb-scotland", "en-us-nyc", "en-gb-x-rp", "en-029", "en-gb-x-gbclan", "en-gb-x-gbcwmd")
 TRAIN = (
@@ -30,15 +30,6 @@ TRAIN = (
 UNSEEN = ("Diogo", "Mario", "ed", "f5", "iven", "john", "klatt4", "m2", "m8", "michel", "shelby", "zac")
 FLITE = ("awb", "kal16", "rms", "slt")
 ASTERISK = Path("/usr/share/asterisk/sounds/en_US_f_Allison/digits")
-SILENT = 0.015  # of the loudest hundredth of a second
-
-
-def trimmed(wave: Tensor) -> Tensor:
-    """Without the silence before and behind, but for a hundredth of a second."""
-    step = RATE // 100
-    loudness = wave[: len(wave) // step * step].view(-1, step).square().mean(dim=1).sqrt()
-    loud = (loudness > SILENT * loudness.max()).nonzero().flatten().tolist()
-    return wave[max(loud[0] - 1, 0) * step : (loud[-1] + 2) * step]
 
 
 def recorded(command: list[str], path: Path) -> Tensor:

@@ -75,6 +75,7 @@ PLACES = {  # topic -> where its badge is; the name stands to the right of it
     "decoding": (105.0, 63.8),
 }
 ABOUT_EVERYTHING = ("encoder_decoder", "transformer", "training", "decoding")
+CROSS = (38, 43)  # where the decoder's cross-attention is, and its norm
 
 
 def show_map(here: str | None = None) -> None:
@@ -97,7 +98,11 @@ def show_map(here: str | None = None) -> None:
 
 
 def is_about(notebook: Notebook, box: Box) -> bool:
-    """Whether a part of the picture belongs to a notebook. Those from 6 on are about the whole."""
+    """Whether a part of the picture belongs to a notebook. Those from 6 on are about the whole, or about one stack."""
+    if notebook.topic == "classification":
+        return box.x != DECODER
+    if notebook.topic == "language_model":
+        return box.x != ENCODER and not (box.x == DECODER and box.y in CROSS)
     return notebook.topic in box.topics or notebook.topic in ABOUT_EVERYTHING or notebook.topic not in PLACES
 
 

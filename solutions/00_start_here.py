@@ -60,13 +60,19 @@ claim("it knows some three hundred words", 280 < len(english_vocabulary()) < 330
 # %% [markdown]
 # And this is what happened inside. Each line below is a {{term attention weights|weight}}: how much one word looked at
 # another. Point at *le → chat* on the left: the model has just written *le* and is about to write *chat*, and you see
-# which English words it looks at. What layers and {{term head|heads}} are comes later; for now it is enough to see that
-# the model *looks*, and that we can watch it.
+# which English words it looks at. The model does so several times: in two layers, one after the other, and in each of
+# them four times at once, by four {{term head|heads}} that may look at different words. At first you see the last layer
+# and the mean of its heads; choose others above the picture. Notebooks 4 and 6 explain both. For now it is enough to
+# see that the model *looks*, and that we can watch it.
 
 # %% figure Where the translator looks
 from course_lib.interactive import attention_explorer, translation_attention
 
 attention_explorer(translation_attention(translator, sentence))
+
+# %% claims
+shapes = {tuple(each.weights.shape[:2]) for each in translation_attention(translator, sentence)}
+claim("two layers with four heads each", shapes == {(2, 4)})
 
 # %% [markdown]
 # ## What you are going to build

@@ -990,11 +990,11 @@ row = torch.tensor([2.0, 1.0, 3.0])
 
 
 def filled(row: Tensor, hidden: list[bool], fill: float) -> str:
-    """The softmax of the row with the hidden scores filled, as text; or the error."""
+    """The softmax of the row with the hidden scores filled, as text; or what went wrong."""
     try:
         weights = row.masked_fill(torch.tensor(hidden), fill).softmax(dim=-1)
     except RuntimeError as error:
-        return f"error: {error}"
+        return f"error: {str(error).split()[-1]}"  # the last word says what happened
     return " ".join(f"{w:.6f}" for w in weights.tolist())
 
 

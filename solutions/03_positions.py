@@ -753,7 +753,7 @@ def apply_rope(x: Tensor, positions: Tensor) -> Tensor:
     """Turn the pairs of features (0, 1), (2, 3), … of each vector; pair i by its position times 10000^(-2i/d).
 
     x: (..., time, d), d even; positions: (time,), the position of each vector.
-    Returns: (..., time, d).
+    Returns: (..., time, d). Gradients flow back to x, and x itself stays unchanged.
     """
     ### BEGIN SOLUTION
     d = x.shape[-1]
@@ -830,10 +830,10 @@ claim("scores fall", rope_score[300:].mean() < 0.6 * rope_score[:10].mean())
 #
 # $$\text{score}_{ij} = \frac{q_i \cdot k_j}{\sqrt{d_k}} - \text{slope} \cdot (i - j), \qquad j \le i .$$
 #
-# Real models run several copies of attention side by side, called {{term head|heads}}; notebook 4 says why. In ALiBi
-# each has a slope of its own, so that steep ones look at the last few tokens and flat ones see far. The slopes are
-# fixed, not learned. For $h$ heads, with $h$ a power of two, slope number $s$ is $2^{-8s/h}$, for $s = 1, \dots, h$.
-# With 8 heads these are $\frac12, \frac14, \dots, \frac1{256}$.
+# Real models run several attentions side by side, each with scores of its own: the {{term head|heads}} of notebook 4.
+# In ALiBi each head has its own slope: steep ones look at the last few tokens, flat ones see far. The slopes are fixed,
+# not learned. For $h$ heads, with $h$ a power of two, slope number $s$ is $2^{-8s/h}$, for $s = 1, \dots, h$. With 8
+# heads these are $\frac12, \frac14, \dots, \frac1{256}$.
 #
 # For other numbers of heads, let $p$ be the largest power of two that is at most $h$. The first $p$ slopes are those of
 # $p$ heads, $2^{-8s/p}$. The remaining $h - p$ are every second slope of the series for $2p$ heads: $2^{-4s/p}$ with
@@ -850,7 +850,7 @@ claim("scores fall", rope_score[300:].mean() < 0.6 * rope_score[:10].mean())
 def alibi_bias(num_heads: int, n: int) -> Tensor:
     """What ALiBi adds to the scores of n queries and n keys.
 
-    Returns: (num_heads, n, n); for query i and key j <= i it is -slope × (i - j), with one slope per head.
+    Returns: (num_heads, n, n); for query i and key j <= i it is -slope × (i - j). Head s, from 1, has the s-th slope.
     """
     ### BEGIN SOLUTION
     p = 2 ** int(math.log2(num_heads))  # the largest power of two that fits
@@ -911,9 +911,6 @@ claim("the others do not", found["1/16"] < 0.001 and found["1/2"] < 1e-6)
 
 
 # %%
-from course_lib.position_model import SCHEMES, PositionModel
-
-
 def make_sequences(count: int, length: int, rules: Tensor) -> Tensor:
     """count sequences; each symbol is drawn given the two before it. rules: (symbol, symbol, next symbol)."""
     sequences = torch.randint(len(rules), (count, length))
@@ -921,6 +918,16 @@ def make_sequences(count: int, length: int, rules: Tensor) -> Tensor:
         chances = rules[sequences[:, t - 2], sequences[:, t - 1]]
         sequences[:, t] = torch.multinomial(chances, 1)[:, 0]
     return sequences
+
+
+torch.manual_seed(0)
+rules = (2 * torch.randn(8, 8, 8)).softmax(dim=-1)
+train_data, test_data = make_sequences(256, 1000, rules), make_sequences(300, 257, rules)
+best = -rules[test_data[:, :-2], test_data[:, 1:-1]].gather(-1, test_data[:, 2:, None]).log2().mean().item()
+print(f"the best possible: {best:.2f} bits;  guessing: {math.log2(8):.2f} bits")
+
+# %%
+from course_lib.position_model import SCHEMES, PositionModel
 
 
 def train_and_measure(scheme: str, steps: int = 250, trained_length: int = 32) -> Tensor:
@@ -943,15 +950,10 @@ def train_and_measure(scheme: str, steps: int = 250, trained_length: int = 32) -
     return losses.mean(dim=0).cpu() / math.log(2)
 
 
-torch.manual_seed(0)
-rules = (2 * torch.randn(8, 8, 8)).softmax(dim=-1)
-train_data, test_data = make_sequences(256, 1000, rules), make_sequences(300, 257, rules)
-best = -rules[test_data[:, :-2], test_data[:, 1:-1]].gather(-1, test_data[:, 2:, None]).log2().mean().item()
 bits = {scheme: train_and_measure(scheme) for scheme in SCHEMES}
 
 # %%
 ranges = ((8, 32), (32, 48), (48, 64), (64, 128), (128, 256))
-print(f"the best possible: {best:.2f} bits;  guessing: {math.log2(8):.2f} bits\n")
 print("positions  ", "".join(f"{f'{a} to {b - 1}':>12}" for a, b in ranges))
 for scheme, curve in bits.items():
     print(f"{scheme:<11}", "".join(f"{curve[a:b].mean():12.2f}" for a, b in ranges))

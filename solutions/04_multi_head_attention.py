@@ -484,9 +484,8 @@ w_o = torch.randn(h, d_k, d_model, dtype=torch.float64)  # head i owns its block
 heads = attention @ (x @ w_v)  # (head, n, d_k)
 concatenated = torch.cat(list(heads), dim=-1) @ w_o.flatten(0, 1)
 folded = (attention @ (x @ (w_v @ w_o))).sum(dim=0)  # each head with one matrix (d_model, d_model)
-print(
-    f"x + attention, with W_O and with W_O folded into W_V: differ by {(x + concatenated - x - folded).abs().max():.0e}"
-)
+difference = ((x + concatenated) - (x + folded)).abs().max()
+print(f"x + attention, with W_O and with W_O folded into W_V: differ by {difference:.0e}")
 print(f"numbers in W_V and W_O: {w_v.numel() + w_o.numel()}, in the folded matrices: {(w_v @ w_o).numel()}")
 
 # %% claims
@@ -972,7 +971,7 @@ claim("three different functions", all((outputs[0] - output).abs().max() > 0.3 f
 # 1. the letter of the token *before* it (the first one looks at the last): a look by **position**;
 # 2. the letter of the token whose *name it asks for*: a look by **content**.
 #
-# The model is one attention, yours, and one linear layer that reads both answers off its output.
+# The model is one attention, yours, and one linear layer that reads both answers off its output:
 
 # %%
 LENGTH, LETTERS = 8, 6
@@ -1003,12 +1002,17 @@ class TwoLetters(nn.Module):
         return self.read(output).unflatten(-1, (2, LETTERS)), weights
 
 
+# %% [markdown]
+# We train it with one head and with two, each from two seeds.
+
+
+# %%
 def train(num_heads: int, seed: int = 0, attention_class=reference.MultiHeadAttention) -> TwoLetters:
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     model = TwoLetters(attention_class(32, num_heads)).to(device)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in bar(range(400), f"{num_heads} head{'s'[: num_heads - 1]}, seed {seed}"):
+    for _ in bar(range(400), f"heads: {num_heads}, seed {seed}"):
         x, before, asked, _ = make_batch(64, generator)
         logits, _ = model(x)
         loss = F.cross_entropy(logits[:, :, 0].flatten(0, 1), before.flatten())
@@ -1032,7 +1036,7 @@ def accuracy(model: TwoLetters) -> tuple[float, float]:
 models = {(h, seed): train(h, seed, attention_class) for h in (1, 2) for seed in (0, 1)}
 accuracies = {key: accuracy(model) for key, model in models.items()}
 for (h, seed), (first, second) in accuracies.items():
-    print(f"{h} head{'s'[: h - 1]}, seed {seed}: letter before {first:.0%}, letter asked for {second:.0%}")
+    print(f"heads: {h}, seed {seed}: letter before {first:.0%}, letter asked for {second:.0%}")
 print(f"guessing: {1 / LETTERS:.0%}")
 
 # %% claims
@@ -1257,7 +1261,8 @@ for (groups, name), style in zip(
     size = f"{bytes_a_token[groups] // 1024:>4} KiB per token"
     print(f"{name:<22} {size}, as large as the weights at {as_large:>9,.0f} tokens")
 ax.axhline(weights_bytes / 2**30, color="black", linestyle=":", linewidth=1, label="the weights themselves")
-ax.set(xlabel="tokens in the cache", ylabel="GiB", xscale="log", yscale="log")
+ax.set(title="the KV cache of a model of 7 billion parameters", xlabel="tokens in the cache", ylabel="GiB")
+ax.set(xscale="log", yscale="log")
 ax.set_xticks([1e3, 1e4], ["1,000", "10,000"])
 ax.legend(fontsize=8)
 plt.show()

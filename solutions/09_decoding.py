@@ -225,11 +225,12 @@ claim(
 )
 
 # %% [markdown]
-# Greedy gets 0.20, and there is a sentence with 0.36. Trying all $V^n$ sentences is out of the question. Beam search
+# Greedy gets 0.20, and there is a sentence with 0.36. Nobody can try all $V^n$ sentences. Beam search
 # keeps the $B$ best prefixes instead of one:
 #
 # 1. continue each of the $B$ prefixes with each of the $V$ tokens: $B \cdot V$ candidates;
-# 2. keep the $B$ best of *all* of them; one prefix may have several children among these, another none;
+# 2. keep the $B$ best of *all* of them, with EOS or without; one prefix may have several children among these, another
+#    none;
 # 3. set aside those that end with EOS; the others go on.
 #
 # On the toy with $B = 2$: round 1 keeps *I* (0.50) and *a* (0.40); round 2 *a student* (0.36) and *I am* (0.20), not
@@ -245,7 +246,7 @@ claim(
 # Now write it, for one sentence:
 #
 # - Start with one prefix, BOS, whose total is 0.
-# - In each round, keep the best `beam_size` candidates **by total log-probability**, however many have finished before.
+# - In each round, keep the best `beam_size` candidates **by total log-probability**, however many have finished.
 # - Of these, those that end with EOS are finished. When there are `max_len` tokens, all are: what has no EOS by then
 #   counts as it stands. The others go on.
 # - When none goes on, the finished sentence with the best score wins. `length` counts its tokens, EOS included.
@@ -261,7 +262,7 @@ claim(
 def beam_search(
     next_logits, beam_size: int, bos_id: int, eos_id: int, max_len: int, alpha: float
 ) -> tuple[list[int], float]:
-    """Keep the `beam_size` best unfinished prefixes instead of one.
+    """Keep the `beam_size` best candidates of each round, with EOS or without; of these, those without EOS go on.
 
     next_logits: a function; given prefixes (any number of rows, time), BOS first, it returns logits (rows, vocab).
     Returns: the ids of the best sentence, a list without BOS and with EOS (if it has one), and its score,

@@ -203,12 +203,12 @@ claim("and not without them", changes["the words reversed"][1] < 1e-5)
 #
 # Film reviews are the classic task. Bloem (2019) reports 85 % on IMDb reviews for a model like yours with 6 layers and
 # up to 512 words, about what recurrent networks reach, and much faster to train. But how much of that is reading? Our
-# reviews come from a small grammar, so we know. What follows *but* counts; *although* gives way; *not* turns an opinion
-# round. Some reviews are **twins**: the same words, the opposite meaning.
+# reviews come from a small grammar, so we know. What follows *but* counts, a clause with *although* does not, and *not*
+# turns an opinion round. Some reviews are **twins**: the same words, the opposite meaning.
 
 # %%
-for a, b in zip(*[iter(reviews.twins(8, seed=7))] * 2):
-    print(f"{'likes it' if a.likes_it else 'does not':9} {a}\n{'likes it' if b.likes_it else 'does not':9} {b}\n")
+for number, review in enumerate(reviews.twins(8, seed=7)):
+    print(f"{'likes it' if review.likes_it else 'does not':9} {review}", end="\n\n" if number % 2 else "\n")
 
 # %% [markdown]
 # Three models learn from 10,000 ordinary reviews and 10,000 twins: yours, the same without positions, and a
@@ -297,9 +297,9 @@ for name in names.test[:6]:
     print(f"{LANGUAGES[CODES[name.language]]:12} {name.text}")
 
 # %% [markdown]
-# First what can be had without a network. Always the most frequent language; and {{term naive Bayes}}: count how often
-# each language uses each run of one to three letters, and add up the logarithms of these shares for a new name. Then
-# yours, for 400 steps, and the one that comes with the course, the same model after 1,500.
+# First two baselines without a network: always answer with the most frequent language; and {{term naive Bayes}}, which
+# counts how often each language uses each run of one to three letters, and adds up the logarithms of these shares for a
+# new name. Then your model after 400 steps, and the one that comes with the course, which is the same after 1,500.
 
 # %% figure How many names are recognised? A table
 steps = 30 if FAST else 400
@@ -377,7 +377,9 @@ figure.axes[-1].set_ylabel("% of the row")
 plt.show()
 wrong = confusions.clone().fill_diagonal_(0)
 pairs = sorted(((wrong[i, j].item(), i, j) for i in range(32) for j in range(32)), reverse=True)[:8]
-print("most often:", ", ".join(f"{labels[i]} taken for {labels[j]} ({n})" for n, i, j in pairs))
+print("most often:")
+for n, i, j in pairs:
+    print(f"{n:4} times {labels[i]} was taken for {labels[j]}")
 families = ["en de nl af", "da nb sv is", "fr it es gl pt ca ro", "ga cy", "pl cs sk sl hr", "lt lv", "fi et"]
 family_of = {code: number for number, family in enumerate(families) for code in family.split()}
 related = torch.tensor([[family_of.get(a, a) == family_of.get(b, b) for b in CODES] for a in CODES])  # (32, 32)
@@ -531,9 +533,10 @@ claim("more than half of the attention lies elsewhere", min(moved) > 0.5)
 # ## Letters, words, pieces
 #
 # We have read words in one task and letters in the other. Letters need a tiny {{term vocabulary}} and know every word,
-# but the sequences are long, and attention costs their square. Words are short sequences with a vast vocabulary, and
-# what is not in it is lost: *walked* says nothing about *walking*. BERT's {{term WordPiece}} lies between: frequent
-# words are whole, others are cut into pieces, *walk* + *##ing*, where `##` marks a piece that continues a word.
+# but the sequences are long, and attention costs their square. With words the sequences are short, but the vocabulary
+# is vast, and what is not in it is lost: *walked* says nothing about *walking*. BERT's {{term WordPiece}} lies between:
+# frequent words are whole, others are cut into pieces, *walk* + *##ing*, where `##` marks a piece that continues a
+# word.
 #
 # Cutting is greedy: take the longest piece of the vocabulary that fits at the left end, then go on behind it. If
 # nothing fits at some place, the whole word becomes `[UNK]`.
@@ -676,8 +679,8 @@ claim(
 )
 
 # %% [markdown]
-# These *notes* say nothing about themselves: no labels. But opinions in a note agree, so words that keep company mean
-# similar things. To fill the gap in *superb view, [MASK] bed*, it helps to know who *superb* usually goes with.
+# These *notes* have no labels. But opinions in a note agree, so words that keep company mean similar things. To fill
+# the gap in *superb view, [MASK] bed*, it helps to know which words *superb* usually goes with.
 #
 # With $n$ chosen places,
 #
@@ -746,7 +749,7 @@ for text in ("lovely room , superb view , [MASK] bed", "lovely room , superb vie
     guessed[text] = tuple(
         sum(p[reviews.word_ids()[word]].item() for word in words) for words in (reviews.GOOD, reviews.BAD)
     )
-    top = [vocabulary[i] for i in p.topk(4).indices.tolist()]
+    top = [vocabulary[i] for i in p.topk(2).indices.tolist()]
     print(f"{text:42} good words {guessed[text][0]:.2f}, bad words {guessed[text][1]:.2f}; first: {', '.join(top)}")
 
 adjectives = [*reviews.GOOD, *reviews.BAD]
@@ -869,8 +872,8 @@ claim("from scratch, three of four at most", mean["from scratch"] < 75 and mean[
 # layer on top of `[CLS]`, and the whole model is fine-tuned.
 #
 # It had a second task: **next sentence**. Two pieces of text are given with a token `[SEP]` between them; does the
-# second follow the first, or does it come from elsewhere? Is this about order and coherence? Our notes in halves: are
-# these two of the same note? Once with positions, and once blind to order:
+# second follow the first, or does it come from elsewhere? Does this test order and coherence? We cut our notes in half
+# and ask whether two halves belong to the same note. One model has positions, the other is blind to order:
 
 
 # %% figure Next sentence, with and without order
@@ -973,10 +976,11 @@ plt.show()
 claim("BERT-large has 335.1 million", round(millions["BERT-large"], 1) == 335.1)
 
 # %% [markdown]
-# 335.1 million; "340" is rounded up. Most of them are in the feed-forward networks, and none is in the heads' number.
+# 335.1 million; "340" is rounded up. Most of them are in the feed-forward networks. The number of heads does not appear
+# in the count: it makes no difference (notebook 4).
 #
 # Devlin et al. found that most of the gain over GPT came from seeing both sides: the same model with a causal mask did
-# worse at every task of understanding they tried. The price is that BERT cannot write. What to take:
+# worse at every task of understanding they tried. The price is that BERT cannot write. Which to choose:
 #
 # | | encoder-only (BERT) | decoder-only (GPT) |
 # |---|---|---|

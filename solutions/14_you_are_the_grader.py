@@ -113,8 +113,8 @@ if not FAST:
 
 # %% [markdown]
 # In nine of ten the loss falls. {{term gradient|Gradients}} find a way around most mistakes, and a
-# network with a mistake is a slightly worse network, not a broken one. Some losses even fall *faster*: those of
-# programs that cheat.
+# network with a mistake is often a slightly worse network, not a broken one. Some mistakes show only in a setting that
+# was not used here, as in post-norm layers. And some losses even fall *faster*: those of programs that cheat.
 #
 # So a mistake has to be looked for. Each of the next four programs has the same story: it was published (rewritten
 # here, but with its real mistake), it runs, the shapes are right. For each, find the **symptom** by measuring, then
@@ -311,7 +311,7 @@ check(causal_heads)
 
 # %% [markdown]
 # There is a second published version: the split is right, and the scores are divided by $\sqrt{d_\text{model}}$. It
-# leaks nothing, so no experiment above would show it. The check knows it; what else could? (Section 7.)
+# leaks nothing, so no experiment above would show it. The check knows it; what else could? (Section 8.)
 #
 # ## 4 · Third hunt: a matter of chance
 #
@@ -682,7 +682,7 @@ axes[1].set(
 axes[2].plot(tolerances, [100 * n / 65 for n in tolerance_results], "o-", label="mistakes caught")
 axes[2].plot(tolerances, [100 * n / len(right_attentions) for n in right_results], "s-", label="right ones accepted")
 axes[2].set(title="Tolerance", xscale="log", xlabel="absolute tolerance", ylabel="%", ylim=(0, 105))
-axes[2].legend(frameon=False, loc="center right")
+axes[2].legend(frameon=False, loc="lower right")
 plt.show()
 
 # %% claims
@@ -1058,8 +1058,8 @@ claim("and it is wrong", int(right_up_to_64(65)[0].sum()) == 65)
 # ## What you can do now
 #
 # You began this course with a softmax and a check that told you whether it was right. You have built attention, masks,
-# positions, heads, layers, a translator, a reader and a writer. And you have seen a loss that falls in nine of
-# ten wrong programs. **"It runs" is not "it is right"**, and now you can tell the difference:
+# positions, heads, layers, a translator, a reader, a writer and a listener. And you have seen a loss that falls in nine
+# of ten wrong programs. **"It runs" is not "it is right"**, and now you can tell the difference:
 #
 # 1. Know the best possible result, and distrust anything better.
 # 2. Change what must not matter; replace what must not be seen.

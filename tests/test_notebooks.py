@@ -84,9 +84,11 @@ def test_solution_gets_every_point_and_runs_quietly_and_every_claim_of_the_text_
     assert problems == []
 
 
-@every_notebook
-def test_untouched_release_gets_nothing_and_its_demonstrations_run(course, stem):
-    """Those demonstrations that do not depend on the answers have run in the solved notebook."""
+@with_masks
+def test_untouched_release_gets_nothing_and_its_demonstrations_run(course):
+    """The judge is asked about every untouched notebook, and tests/test_devices.py runs their demonstrations. Those
+    that do not depend on the answers have run in the solved notebook."""
+    stem = "02_masks"
     notebook = course.grade("untouched", stem, {}, is_whole=False)
     assert set(course.scores("untouched", stem).values()) == {0.0}
     problems = [o for o in outputs(notebook) if o.get("name") == "stderr" or o.output_type == "error"]

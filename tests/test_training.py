@@ -28,6 +28,7 @@ from course_lib.training import (
     shift_right,
     smoothed_loss,
     train_step,
+    train_step_with,
     warmup_rate,
 )
 from course_lib.transformer import Transformer
@@ -142,6 +143,25 @@ def test_fit_takes_the_steps_that_it_is_given():
 
     losses = fit(model, [BATCH] * 3, lambda step: step / 10, BOS, PAD, 0.5, take_step=own_step, optimizer=optimizer)
     assert losses == [2.0] * 3 and rates == [0.1, 0.2, 0.3]
+
+
+def test_a_step_with_another_shift_and_another_loss_uses_both():
+    model = small_model()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    asked = []
+
+    def shift(targets, bos_id):
+        asked.append("shift")
+        return shift_right(targets, bos_id)
+
+    def loss(logits, targets, pad_id):
+        asked.append("loss")
+        return 2 * sequence_loss(logits, targets, pad_id)
+
+    model.eval()  # the loss of a step is taken before it; this model has no dropout
+    expected = 2 * sequence_loss(model(BATCH[0], shift_right(BATCH[1], BOS)), BATCH[1], PAD).item()
+    assert train_step_with(shift, loss)(model, optimizer, *BATCH, BOS, PAD, 1.0) == pytest.approx(expected)
+    assert asked == ["shift", "loss"]
 
 
 def test_loss_curves_watch_other_data_without_training_on_it():

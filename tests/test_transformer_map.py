@@ -72,6 +72,22 @@ def test_every_notebook_is_on_the_map_and_one_is_marked(drawn, here):
     require_room(ax)
 
 
+@pytest.mark.parametrize(
+    ("topic", "parts"),
+    [
+        ("classification", {"self-attention", "feed-forward"}),
+        ("language_model", {"causal self-attention", "feed-forward", "output layer, softmax"}),
+        ("transformer", {"self-attention", "causal self-attention", "cross-attention", "output layer, softmax"}),
+    ],
+)
+def test_a_model_of_one_stack_lights_up_that_stack(topic, parts):
+    notebook = next(notebook for notebook in all_notebooks() if notebook.topic == topic)
+    lit = [box for box in transformer_map.BOXES if transformer_map.is_about(notebook, box)]
+    stacks = {box.x for box in lit} & {transformer_map.ENCODER, transformer_map.DECODER}
+    assert len(stacks) == (2 if topic == "transformer" else 1) and parts <= {box.text for box in lit}
+    assert ("cross-attention" in {box.text for box in lit}) == (topic == "transformer")
+
+
 def test_there_is_room_for_what_comes_later(drawn, with_part_three):
     for here in (None, PART_THREE[-1].stem):
         ax = drawn(here)

@@ -29,6 +29,7 @@ from course_lib.voices import (
     resample,
     say,
     sound_of,
+    trimmed,
     write_voices,
 )
 
@@ -90,7 +91,7 @@ def test_a_file_of_voices(tmp_path):
 
 def test_silence_is_cut_off():
     silence = torch.zeros(RATE // 2)
-    kept = make_voices.trimmed(torch.cat([silence, tone(440, 0.3), silence]))
+    kept = trimmed(torch.cat([silence, tone(440, 0.3), silence]))
     assert 0.3 <= len(kept) / RATE <= 0.33
 
 

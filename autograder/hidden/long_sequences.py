@@ -94,11 +94,13 @@ def segment_memory(draw: Draw) -> list[Case]:
 @hidden(long_sequences.block_table)
 def block_table(draw: Draw) -> list[Case]:
     def case(block_size: int, spare: int) -> Case:
-        """Sequences that grow by turns. One of two blocks ends; then it begins again, and another one needs a block."""
+        """Sequences that grow by turns. One of two blocks ends; another one takes the first of these; then the name of
+        the one that has ended begins again, elsewhere.
+        """
         names = draw.shuffled("pqrs")
         ended, other = names[0], names[1]
         tokens = [*names[:2], *draw.shuffled([ended] * block_size + [other] * block_size), *names[2:]]
-        later = draw.shuffled([other] * block_size + [ended, *names[2:]])
+        later = [other] * block_size + draw.shuffled([ended, *names[2:]])
         blocks = {name: -(-tokens.count(name) // block_size) for name in names}
         blocks[other] += 1
         if block_size == 1:

@@ -257,17 +257,19 @@ def rate_in(rate: Any) -> float | None:
 # --- a function and its backward pass -----------------------------------------------------------------------------
 
 
-class TinyFunction(nn.Module):
-    """x ↦ volume · tanh(x W + b). The volume is no parameter, and can be another one in the next call."""
+class TinyFunction:
+    """x ↦ volume · tanh(x W + b). The volume is no parameter, and can be another one in the next call.
+
+    No module: whatever can be called is a function, and need not say which parameters it uses.
+    """
 
     def __init__(self, weight: Tensor, bias: Tensor):
-        super().__init__()
-        self.weight = nn.Parameter(weight.clone())
-        self.bias = nn.Parameter(bias.clone())
+        self.weight = weight.clone().requires_grad_()
+        self.bias = bias.clone().requires_grad_()
         self.volume = torch.ones_like(bias[0])
         self.leaf = torch.zeros(0)  # that x is computed from
 
-    def forward(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Tensor) -> Tensor:
         return self.volume * torch.tanh(x @ self.weight + self.bias)
 
     def __repr__(self) -> str:

@@ -204,11 +204,27 @@ def in_megabytes(batch, num_heads, length, copies, bytes_per_number):
 
 
 @memory.misconception
+def in_mebibytes(batch, num_heads, length, copies, bytes_per_number):
+    """You divide by 1024². The number of bytes is asked for, not of megabytes."""
+    pairs = length * length
+    matrices = batch * num_heads * copies
+    return matrices * pairs * bytes_per_number / 1024**2
+
+
+@memory.misconception
 def in_gigabytes(batch, num_heads, length, copies, bytes_per_number):
     """You divide by a thousand million (10⁹). The number of bytes is asked for, not of gigabytes."""
     pairs = length * length
     matrices = batch * num_heads * copies
     return matrices * pairs * bytes_per_number / 1e9
+
+
+@memory.misconception
+def in_gibibytes(batch, num_heads, length, copies, bytes_per_number):
+    """You divide by 1024³. The number of bytes is asked for, not of gigabytes."""
+    pairs = length * length
+    matrices = batch * num_heads * copies
+    return matrices * pairs * bytes_per_number / 1024**3
 
 
 @memory.alternative

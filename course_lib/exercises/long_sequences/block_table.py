@@ -62,18 +62,22 @@ def known_at_the_end(case) -> str:
     return case["tokens"].replace(case["ended"], "") + case["later"]
 
 
+def room_left(case) -> int:
+    """How many tokens fit into the blocks that nobody has."""
+    used = {block for block, _ in right_answers(case, appends(case["tokens"]))}
+    return (case["num_blocks"] - len(used)) * case["block_size"]
+
+
 def filling(case) -> Calls:
-    """A new sequence takes all blocks that are left, then two want one more; then the first sequence ends."""
-    used = {block for block, _ in right_answers(case, [*appends(case["tokens"])])}
-    room = (case["num_blocks"] - len(used)) * case["block_size"]
-    first = case["tokens"][0]
-    return [
-        *appends(case["tokens"] + "z" * room + "zy"),
-        *lookups(case["tokens"] + "z" * room),
-        *appends(with_room(case)),
-        ("free", (first,)),
-        *appends("zy"),
-    ]
+    """A new sequence takes all blocks that are left, and then two want one more."""
+    return appends(case["tokens"] + "z" * room_left(case) + "zy")
+
+
+def emptying(case) -> Calls:
+    """After that, everything is where it was; the first sequence ends, and the two go on."""
+    placed = case["tokens"] + "z" * room_left(case)
+    ended = ("free", (case["tokens"][0],))
+    return [*filling(case), *lookups(placed), *appends(with_room(case)), ended, *appends("zy")]
 
 
 def with_room(case) -> str:
@@ -119,11 +123,11 @@ def story(calls, number) -> str:
     return f"after {'…, ' if len(before) > 4 else ''}{shown}"
 
 
-def expect_places(subject, case, calls: Calls, from_call: int = 0) -> None:
-    """Every call answers as it should; those before `from_call` have been looked at already."""
+def expect_places(subject, case, calls: Calls) -> None:
+    """Every call answers as it should."""
     got, _ = subject.effect(asked(case, calls))
     for number, (call, answer, want) in enumerate(zip(calls, got, right_answers(case, calls))):
-        if number < from_call or call[0] == "free":
+        if call[0] == "free":
             continue
         where = f"{in_words(call)}, {story(calls, number)},"
         if want == "MemoryError":
@@ -167,12 +171,14 @@ def table_looks_up(subject, case):
 
 @block_table.property("free gives all blocks back, and the name can begin again", points=2)
 def table_frees(subject, case):
+    expect_places(subject, case, ending(case))
     expect_places(subject, case, [*ending(case), *lookups(known_at_the_end(case))])
 
 
 @block_table.property("without a free block, append raises MemoryError, and nothing has changed", points=1)
 def table_is_full(subject, case):
     expect_places(subject, case, filling(case))
+    expect_places(subject, case, emptying(case))
 
 
 @block_table.misconception
@@ -488,15 +494,14 @@ class CountsTheTokenThatFailed(long_sequences.BlockTable):
     changed."""
 
     def append(self, sequence):
-        length = self.lengths.get(sequence, 0)
-        if length % self.block_size == 0:
-            self.lengths[sequence] = length + 1
+        self.lengths[sequence] = self.lengths.get(sequence, 0) + 1
+        length = self.lengths[sequence] - 1
+        if length >= len(self.blocks.get(sequence, [])) * self.block_size:
             if not self.free_blocks:
                 raise MemoryError("no free block")
             block = min(self.free_blocks)
             self.free_blocks.remove(block)
             self.blocks.setdefault(sequence, []).append(block)
-        self.lengths[sequence] = length + 1
         return self.lookup(sequence, length)
 
 

@@ -140,8 +140,9 @@ def keeps_the_activations(function, x):
 
 
 @checkpoints.misconception
-def result_without_a_way_back(function, x):
-    """Your result has no history: the backward pass never reaches the function."""
+def no_gradient_at_all(function, x):
+    """No gradient arrives, neither at x nor at the parameters. Either your result has no history, or your backward
+    pass does not go back through the function."""
 
     class Recompute(torch.autograd.Function):
         @staticmethod
@@ -159,6 +160,29 @@ def result_without_a_way_back(function, x):
             return x.grad
 
     return Recompute.apply(x).detach()
+
+
+@checkpoints.misconception
+def cuts_x_off(function, x):
+    """No gradient reaches x, and the function is not computed again in the backward pass: the parameters get the
+    gradient of the first computation."""
+
+    class Recompute(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return function(x)
+
+        @staticmethod
+        def backward(ctx, slope):
+            (x,) = ctx.saved_tensors
+            x = x.detach().requires_grad_()
+            with torch.enable_grad():
+                result = function(x)
+            result.backward(slope)
+            return x.grad
+
+    return function(x.detach())
 
 
 @checkpoints.misconception
@@ -436,26 +460,6 @@ def with_the_function_as_an_argument(function, x):
             return None, x.grad
 
     return Checkpoint.apply(function, x)
-
-
-@checkpoints.alternative
-def gradients_of_the_parameters_by_hand(function, x):
-    parameters = list(function.parameters())
-
-    class Checkpoint(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x, *parameters):
-            ctx.save_for_backward(x)
-            return function(x)
-
-        @staticmethod
-        def backward(ctx, slope):
-            x = ctx.saved_tensors[0].detach().requires_grad_()
-            with torch.enable_grad():
-                y = function(x)
-            return torch.autograd.grad(y, [x, *parameters], slope)
-
-    return Checkpoint.apply(x, *parameters)
 
 
 @checkpoints.alternative

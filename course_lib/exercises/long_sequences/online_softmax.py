@@ -121,7 +121,7 @@ def rescales_upside_down(chunks):
     """You multiply the old sum by exp(new maximum - old maximum). A larger maximum makes the old terms smaller: it
     is the other way round."""
     shape = chunks[0].shape[:-1]
-    maximum = chunks[0].new_full(shape, torch.finfo(chunks[0].dtype).min)
+    maximum = chunks[0].amax(dim=-1)
     total = chunks[0].new_zeros(shape)
     for chunk in chunks:
         new_maximum = torch.maximum(maximum, chunk.amax(dim=-1))
@@ -151,7 +151,7 @@ def rescales_by_the_ratio(chunks):
     """You multiply the old sum by the ratio of the two maxima. Its terms are exponentials, so the factor is exp of
     their difference."""
     shape = chunks[0].shape[:-1]
-    maximum = chunks[0].new_full(shape, torch.finfo(chunks[0].dtype).min)
+    maximum = chunks[0].amax(dim=-1)
     total = chunks[0].new_zeros(shape)
     for chunk in chunks:
         new_maximum = torch.maximum(maximum, chunk.amax(dim=-1))
@@ -277,11 +277,9 @@ def shifts_by_the_chunks_own_maximum(chunks):
 @online.misconception
 def shifts_by_the_old_maximum(chunks):
     """You subtract the maximum before this chunk from its scores. The chunk may hold a larger one, and the sum is
-    rescaled to that.
-
-    Before the first chunk there is no such maximum."""
+    rescaled to that."""
     shape = chunks[0].shape[:-1]
-    maximum = chunks[0].new_full(shape, torch.finfo(chunks[0].dtype).min)
+    maximum = chunks[0].amax(dim=-1)
     total = chunks[0].new_zeros(shape)
     for chunk in chunks:
         new_maximum = torch.maximum(maximum, chunk.amax(dim=-1))
@@ -308,9 +306,9 @@ def rescales_by_the_chunks_maximum(chunks):
 
 @online.misconception
 def starts_with_minus_infinity(chunks):
-    """Your maximum starts as -inf.
+    """As long as all scores are -inf, so is your maximum.
 
-    If the first chunk holds nothing but -inf, (-inf) - (-inf) makes NaN of everything."""
+    The next step subtracts it: (-inf) - (-inf) makes NaN of everything."""
     shape = chunks[0].shape[:-1]
     maximum = chunks[0].new_full(shape, -torch.inf)
     total = chunks[0].new_zeros(shape)

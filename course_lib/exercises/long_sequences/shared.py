@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.checking.expect import Failure, expect, expect_close, expect_floats, is_close, name_of_type
+from course_lib.checking.expect import Failure, expect, expect_floats, is_close, name_of_type
 
 
 def whole_number(value, what):
@@ -20,19 +20,14 @@ def whole_number(value, what):
     return round(value)
 
 
-def expect_nothing_from_the_future(subject, args, wrt, got, message):
+def expect_nothing_from_the_future(subject, args, wrt, got, what):
     """Row i of the result depends on rows 0 to i of args[wrt] alone: later ones are exchanged for others, and row i
-    stays as it is.
+    stays as it is. `what`: what stands in these rows.
     """
     row = got.shape[-2] // 2
     changed = list(args)
     later = torch.arange(args[wrt].shape[-2])[:, None] > row  # (n, 1)
     changed[wrt] = torch.where(later, 1.0 - args[wrt], args[wrt])
     moved = expect_floats(subject(*changed), tuple(got.shape))
-    expect(is_close(moved[..., : row + 1, :], got[..., : row + 1, :]), message.format(row=row))
-
-
-def expect_rows(got, want, rows, message):
-    """Some rows of a result are right; `message` says which those are."""
-    expect_floats(got, tuple(want.shape))
-    expect_close(got[..., rows, :], want[..., rows, :], message)
+    same = is_close(moved[..., : row + 1, :], got[..., : row + 1, :])
+    expect(same, f"If causal, queries up to {row} should not depend on later {what}, but they do.")

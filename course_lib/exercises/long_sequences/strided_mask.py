@@ -144,9 +144,8 @@ def near_and_far_at_once(length, stride):
 
 
 @strided.misconception
-def window_one_too_large(length, stride):
-    """Your window holds one position too many. `stride` positions, the own one among them, are the distances 0 to
-    stride - 1."""
+def window_too_large(length, stride):
+    """Your window reaches too far back. `stride` positions, its own among them, are the distances 0 to stride - 1."""
     positions = torch.arange(length)
     distance = positions[:, None] - positions[None, :]
     near = distance < stride + 2

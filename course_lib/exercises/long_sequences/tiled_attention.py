@@ -74,7 +74,8 @@ def expect_attention(subject, q, k, v, tile, causal, when):
 
 @tiled.property("the output has one row for each query, as long as a value", points=1)
 def tiled_shape(subject, case):
-    tiled_answer(subject, **case)
+    q, k, v, tile, _ = case.values()
+    tiled_answer(subject, q, k, v, tile, False)
 
 
 @tiled.property("with one tile for all keys, it is softmax(q kᵀ / √d_k) v", points=1)
@@ -103,8 +104,7 @@ def tiled_future(subject, case):
     q, k, v, tile, _ = as_long_as_the_keys(case)
     got = tiled_answer(subject, q, k, v, tile, True)
     for wrt, what in ((1, "keys"), (2, "values")):
-        message = f"If causal, query {{row}} depends on {what} behind position {{row}}."
-        expect_nothing_from_the_future(subject, (q, k, v, tile, True), wrt, got, message)
+        expect_nothing_from_the_future(subject, (q, k, v, tile, True), wrt, got, what)
 
 
 @tiled.property("causal: the output is that of causal attention", points=1)
@@ -121,10 +121,12 @@ def as_long_as_the_keys(case):
     return q[..., :n, :], k[..., :n, :], v[..., :n, :], tile, causal
 
 
-@tiled.property("scores of a thousand and more are no trouble", points=1)
+@tiled.property("scores of a thousand and more are no trouble, above 0 and below", points=1)
 def tiled_large(subject, case):
     q, k, v, tile, causal = case.values()
     expect_attention(subject, 400 * q, k, v, tile, causal, " for large scores")
+    alike = k[..., :1, :] + 0.0001 * k  # so that all scores of a query are large at once, of either sign
+    expect_attention(subject, 4000 * q, alike, v, tile, causal, " for scores that are all far from 0")
 
 
 @tiled.misconception
@@ -354,7 +356,7 @@ def shrinks_upside_down(q, k, v, tile, causal):
     """You multiply by exp(new maximum - old maximum). A larger maximum makes the old terms smaller."""
     n_q, n_k = q.shape[-2], k.shape[-2]
     queries = torch.arange(n_q, device=q.device)[:, None]
-    maximum = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
+    maximum = q.new_zeros(*q.shape[:-1], 1)
     total = torch.zeros_like(maximum)
     output = q.new_zeros(*q.shape[:-1], v.shape[-1])
     for start in range(0, n_k, tile):
@@ -519,8 +521,11 @@ def divides_in_every_tile(q, k, v, tile, causal):
 
 
 @tiled.misconception
-def maximum_of_each_tile(q, k, v, tile, causal):
-    """You take the maximum of each tile by itself. It has to be the maximum of all scores so far."""
+def subtracts_the_maximum_of_a_hidden_tile(q, k, v, tile, causal):
+    """In a tile that lies wholly in the future of a query, all scores are -inf, and so is the maximum that you
+    subtract. It should be the maximum of all scores so far, which is finite.
+
+    (-inf) - (-inf) is NaN."""
     n_q, n_k = q.shape[-2], k.shape[-2]
     queries = torch.arange(n_q, device=q.device)[:, None]
     maximum = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
@@ -586,6 +591,32 @@ def subtracts_one_maximum_for_all_rows(q, k, v, tile, causal):
             keys = start + torch.arange(k_tile.shape[-2], device=q.device)
             scores = scores.masked_fill(keys > queries, -torch.inf)
         new_maximum = torch.maximum(maximum, scores.max())
+        shrink = torch.exp(maximum - new_maximum)
+        weights = torch.exp(scores - new_maximum)
+        total = total * shrink + weights.sum(dim=-1, keepdim=True)
+        output = output * shrink + weights @ v_tile
+        maximum = new_maximum
+    return output / total
+
+
+@tiled.misconception
+def maximum_starts_with_zero(q, k, v, tile, causal):
+    """Your maximum starts as 0, which may be larger than every score of a query.
+
+    Where all scores lie far below it, every weight becomes 0, and 0 / 0 is NaN."""
+    n_q, n_k = q.shape[-2], k.shape[-2]
+    queries = torch.arange(n_q, device=q.device)[:, None]
+    maximum = q.new_zeros(*q.shape[:-1], 1)
+    total = torch.zeros_like(maximum)
+    output = q.new_zeros(*q.shape[:-1], v.shape[-1])
+    for start in range(0, n_k, tile):
+        k_tile = k[..., start : start + tile, :]
+        v_tile = v[..., start : start + tile, :]
+        scores = q @ k_tile.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if causal:
+            keys = start + torch.arange(k_tile.shape[-2], device=q.device)
+            scores = scores.masked_fill(keys > queries, -torch.inf)
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
         shrink = torch.exp(maximum - new_maximum)
         weights = torch.exp(scores - new_maximum)
         total = total * shrink + weights.sum(dim=-1, keepdim=True)
@@ -784,6 +815,33 @@ def hides_with_zero(q, k, v, tile, causal):
 
 
 @tiled.misconception
+def hides_after_the_exponential(q, k, v, tile, causal):
+    """If causal, you take the maximum over hidden scores as well, and set their weights to 0 afterwards.
+
+    Where a hidden score is far larger than the others, all weights become 0, and 0 / 0 is NaN."""
+    n_q, n_k = q.shape[-2], k.shape[-2]
+    queries = torch.arange(n_q, device=q.device)[:, None]
+    maximum = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
+    total = torch.zeros_like(maximum)
+    output = q.new_zeros(*q.shape[:-1], v.shape[-1])
+    for start in range(0, n_k, tile):
+        k_tile = k[..., start : start + tile, :]
+        v_tile = v[..., start : start + tile, :]
+        scores = q @ k_tile.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if causal:
+            keys = start + torch.arange(k_tile.shape[-2], device=q.device)
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        shrink = torch.exp(maximum - new_maximum)
+        weights = torch.exp(scores - new_maximum)
+        if causal:
+            weights = weights.masked_fill(keys > queries, 0.0)
+        total = total * shrink + weights.sum(dim=-1, keepdim=True)
+        output = output * shrink + weights @ v_tile
+        maximum = new_maximum
+    return output / total
+
+
+@tiled.misconception
 def drops_a_short_tile(q, k, v, tile, causal):
     """You leave out the keys behind the last whole tile. The last tile may be shorter."""
     n_q, n_k = q.shape[-2], k.shape[-2]
@@ -954,3 +1012,21 @@ def query_by_query(q, k, v, tile, causal):
         scores = (k[..., :last, :] * q[..., i : i + 1, :]).sum(-1) / math.sqrt(q.shape[-1])
         rows.append((scores.softmax(-1)[..., None] * v[..., :last, :]).sum(-2))
     return torch.stack(rows, dim=-2)
+
+
+@tiled.alternative
+def updates_in_place(q, k, v, tile, causal):
+    m = torch.full((*q.shape[:-1], 1), -1e30)
+    total, out = torch.zeros_like(m), torch.zeros(*q.shape[:-1], v.shape[-1])
+    for start in range(0, k.shape[-2], tile):
+        end = min(start + tile, k.shape[-2])
+        s = q.matmul(k[..., start:end, :].transpose(-1, -2)).mul_(q.shape[-1] ** -0.5)
+        if causal:
+            for i in range(q.shape[-2]):
+                s[..., i, max(0, i + 1 - start) :] = -torch.inf
+        new = torch.max(m, s.max(-1, keepdim=True).values)
+        s.sub_(new).exp_()
+        total.mul_(torch.exp(m - new)).add_(s.sum(-1, keepdim=True))
+        out.mul_(torch.exp(m - new)).add_(s @ v[..., start:end, :])
+        m = new
+    return out.div_(total)

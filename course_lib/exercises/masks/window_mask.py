@@ -39,7 +39,7 @@ def window_shape(subject, case):
     window_answer(subject, case)
 
 
-@window_mask.property("the first position sees itself and the `radius` positions after it", points=1)
+@window_mask.property("the first position sees itself and as many positions after it as the radius says", points=1)
 def window_first(subject, case):
     answer, want = window_answer(subject, case), masks.window_mask(**case)
     if not answer[0].equal(want[0]):

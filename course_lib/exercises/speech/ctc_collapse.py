@@ -76,7 +76,7 @@ def merges_across_blanks(ids, blank=0):
     """You merge equal labels that a blank keeps apart, as if the blanks were left out first. Runs are merged first.
 
     No path could say a word with a double letter."""
-    kept: list[int] = []
+    kept = []
     previous = None
     for label in ids:
         if label != previous and label != blank:
@@ -88,7 +88,7 @@ def merges_across_blanks(ids, blank=0):
 @collapsing.misconception
 def keeps_the_blanks(ids, blank=0):
     """You merge runs and leave the blanks in."""
-    kept: list[int] = []
+    kept = []
     previous = None
     for label in ids:
         if label != previous:
@@ -100,7 +100,7 @@ def keeps_the_blanks(ids, blank=0):
 @collapsing.misconception
 def keeps_the_runs(ids, blank=0):
     """You leave out the blanks and merge nothing. A run of the same label, frame after frame, is one label."""
-    kept: list[int] = []
+    kept = []
     for label in ids:
         if label != blank:
             kept.append(label)
@@ -110,7 +110,7 @@ def keeps_the_runs(ids, blank=0):
 @collapsing.misconception
 def keeps_each_label_once(ids, blank=0):
     """You keep every label once in the whole path. Only neighbours are merged; later on a label may come again."""
-    kept: list[int] = []
+    kept = []
     for label in ids:
         if label not in kept and label != blank:
             kept.append(label)
@@ -120,7 +120,7 @@ def keeps_each_label_once(ids, blank=0):
 @collapsing.misconception
 def blank_is_always_zero(ids, blank=0):
     """Your blank is always 0. It is the label `blank`, whichever that is."""
-    kept: list[int] = []
+    kept = []
     previous = None
     for label in ids:
         if label != previous and label != 0:
@@ -133,7 +133,7 @@ def blank_is_always_zero(ids, blank=0):
 def merges_two_at_a_time(ids, blank=0):
     """You merge two equal neighbours into one and go on behind them. Of a run of three labels you leave two. A run
     becomes one label, however long it is."""
-    kept: list[int] = []
+    kept = []
     place = 0
     while place < len(ids):
         if ids[place] != blank:
@@ -145,7 +145,7 @@ def merges_two_at_a_time(ids, blank=0):
 @collapsing.misconception
 def keeps_runs_alone(ids, blank=0):
     """You keep only labels that are repeated. A label of a single frame counts, too."""
-    kept: list[int] = []
+    kept = []
     for label, run in groupby(ids):
         if len(list(run)) > 1 and label != blank:
             kept.append(label)
@@ -155,7 +155,7 @@ def keeps_runs_alone(ids, blank=0):
 @collapsing.misconception
 def keeps_single_labels_alone(ids, blank=0):
     """You leave out every label that is repeated. A run becomes one label; it does not go."""
-    kept: list[int] = []
+    kept = []
     for label, run in groupby(ids):
         if len(list(run)) == 1 and label != blank:
             kept.append(label)
@@ -166,7 +166,7 @@ def keeps_single_labels_alone(ids, blank=0):
 def one_label_between_blanks(ids, blank=0):
     """You take one label from each stretch between blanks. A new label needs no blank before it: every change
     counts."""
-    kept: list[int] = []
+    kept = []
     previous = blank
     for label in ids:
         if previous == blank and label != blank:
@@ -178,7 +178,7 @@ def one_label_between_blanks(ids, blank=0):
 @collapsing.misconception
 def stops_at_the_first_blank(ids, blank=0):
     """You stop at the first blank. It is not the end of the text: labels may follow it."""
-    kept: list[int] = []
+    kept = []
     previous = None
     for label in ids:
         if label == blank:
@@ -193,7 +193,7 @@ def stops_at_the_first_blank(ids, blank=0):
 def forgets_the_first_label(ids, blank=0):
     """The first label of the path is never kept: you compare each label with the one before and begin at the second.
     The first one has nothing before it, and counts."""
-    kept: list[int] = []
+    kept = []
     for previous, label in pairwise(ids):
         if label != previous and label != blank:
             kept.append(label)
@@ -204,7 +204,7 @@ def forgets_the_first_label(ids, blank=0):
 def forgets_the_last_label(ids, blank=0):
     """The label at the end of the path is lost: you keep a label when the next one differs, and the last one has no
     next."""
-    kept: list[int] = []
+    kept = []
     for label, following in pairwise(ids):
         if label != following and label != blank:
             kept.append(label)
@@ -212,10 +212,36 @@ def forgets_the_last_label(ids, blank=0):
 
 
 @collapsing.misconception
+def keeps_a_blank_in_front(ids, blank=0):
+    """You keep the first label of the path whatever it is. If it is the blank, it goes like any other blank."""
+    kept = []
+    previous = None
+    for label in ids:
+        if previous is None or (label != previous and label != blank):
+            kept.append(label)
+        previous = label
+    return kept
+
+
+@collapsing.misconception
+def removes_one_blank(ids, blank=0):
+    """You remove one blank, the first. All of them go."""
+    kept = []
+    previous = None
+    for label in ids:
+        if label != previous:
+            kept.append(label)
+        previous = label
+    if blank in kept:
+        kept.remove(blank)
+    return kept
+
+
+@collapsing.misconception
 def first_in_a_circle(ids, blank=0):
     """You compare the first label with the last one (ids[-1]): if they are equal, the first is lost. Nothing stands
     before the first label."""
-    kept: list[int] = []
+    kept = []
     for place, label in enumerate(ids):
         if label != ids[place - 1] and label != blank:
             kept.append(label)
@@ -225,7 +251,7 @@ def first_in_a_circle(ids, blank=0):
 @collapsing.misconception
 def returns_the_places(ids, blank=0):
     """You return where in the path the labels stand. The labels themselves are wanted."""
-    kept: list[int] = []
+    kept = []
     previous = None
     for place, label in enumerate(ids):
         if label != previous and label != blank:
@@ -237,7 +263,7 @@ def returns_the_places(ids, blank=0):
 @collapsing.misconception
 def starts_with_zero(ids, blank=0):
     """A path that begins with the label 0 loses it: you begin as if a 0 stood before the path. Nothing stands there."""
-    kept: list[int] = []
+    kept = []
     previous = 0
     for label in ids:
         if label != previous and label != blank:

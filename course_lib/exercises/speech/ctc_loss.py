@@ -750,6 +750,48 @@ def small_number_for_log_zero(log_probs, target, blank=0):
 
 
 @ctc.misconception
+def zero_for_log_zero(log_probs, target, blank=0):
+    """You begin with 0 for states that are not possible yet. That is the logarithm of 1, and such paths count in full.
+    The logarithm of 0 is -inf: take -1e30."""
+    states = torch.full((2 * len(target) + 1,), blank, device=target.device)
+    states[1::2] = target
+    may_skip = torch.zeros(len(states), dtype=torch.bool, device=target.device)
+    may_skip[2:] = (states[2:] != blank) & (states[2:] != states[:-2])
+
+    never = log_probs.new_full((2,), LOG_ZERO)
+    alpha = log_probs.new_zeros(len(states))
+    alpha[:2] = log_probs[0, states[:2]]
+    for frame in log_probs[1:]:
+        stay = alpha
+        step = torch.cat([never[:1], alpha[:-1]])
+        skip = torch.cat([never, alpha[:-2]])
+        skip = torch.where(may_skip, skip, LOG_ZERO)
+        alpha = torch.logsumexp(torch.stack([stay, step, skip]), dim=0) + frame[states]
+    return -torch.logsumexp(alpha[-2:], dim=0)
+
+
+@ctc.misconception
+def sums_bare_exponentials(log_probs, target, blank=0):
+    """You add up by log(sum of exp). The exponentials of very negative numbers are 0, and their logarithm is -inf.
+    torch.logsumexp subtracts the largest number first."""
+    states = torch.full((2 * len(target) + 1,), blank, device=target.device)
+    states[1::2] = target
+    may_skip = torch.zeros(len(states), dtype=torch.bool, device=target.device)
+    may_skip[2:] = (states[2:] != blank) & (states[2:] != states[:-2])
+
+    never = log_probs.new_full((2,), LOG_ZERO)
+    alpha = log_probs.new_full((len(states),), LOG_ZERO)
+    alpha[:2] = log_probs[0, states[:2]]
+    for frame in log_probs[1:]:
+        stay = alpha
+        step = torch.cat([never[:1], alpha[:-1]])
+        skip = torch.cat([never, alpha[:-2]])
+        skip = torch.where(may_skip, skip, LOG_ZERO)
+        alpha = torch.stack([stay, step, skip]).exp().sum(dim=0).log() + frame[states]
+    return -alpha[-2:].exp().sum(dim=0).log()
+
+
+@ctc.misconception
 def multiplies_probabilities(log_probs, target, blank=0):
     """You add up and multiply probabilities, and take the logarithm at the end. Probabilities of many frames are too
     small for a number of the machine and become 0: stay in logarithms all the way."""

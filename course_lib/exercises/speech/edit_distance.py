@@ -288,6 +288,57 @@ def counts_what_is_not_common(reference, hypothesis):
 
 
 @edits.misconception
+def replaces_alone(reference, hypothesis):
+    """Behind the first row and the first column you only go on in both sequences at once: an item is replaced, never
+    inserted or deleted. All three changes are possible at every place."""
+    previous = list(range(len(hypothesis) + 1))
+    for i, wanted in enumerate(reference):
+        current = [i + 1]
+        for j, got in enumerate(hypothesis):
+            current.append(previous[j] + (wanted != got))
+        previous = current
+    return previous[-1]
+
+
+@edits.misconception
+def equal_items_make_every_way_free(reference, hypothesis):
+    """You add the 1 for a difference to all three neighbours alike: where two items are equal, an insertion or a
+    deletion costs nothing. Only the way from above to the left is free there."""
+    previous = list(range(len(hypothesis) + 1))
+    for i, wanted in enumerate(reference):
+        current = [i + 1]
+        for j, got in enumerate(hypothesis):
+            replaced = previous[j]
+            deleted = previous[j + 1]
+            inserted = current[j]
+            current.append(min(replaced, deleted, inserted) + (wanted != got))
+        previous = current
+    return previous[-1]
+
+
+@edits.misconception
+def goes_by_the_next_item(reference, hypothesis):
+    """You go through both sequences once and decide at each difference by the next items. What looks best there need
+    not be part of the shortest way: all ways have to be compared."""
+    i = j = changes = 0
+    while i < len(reference) and j < len(hypothesis):
+        if reference[i] != hypothesis[j]:
+            changes += 1
+            if reference[i + 1 : i + 2] == [hypothesis[j]]:
+                j -= 1
+            elif hypothesis[j + 1 : j + 2] == [reference[i]]:
+                i -= 1
+        i, j = i + 1, j + 1
+    return changes + len(reference) - i + len(hypothesis) - j
+
+
+@edits.misconception
+def compares_the_sets(reference, hypothesis):
+    """You count the items that only one of the two has. Order and repetitions count, too."""
+    return len(set(reference) ^ set(hypothesis))
+
+
+@edits.misconception
 def swaps_count_once(reference, hypothesis):
     """You count two neighbours that change places as one change. Only insertions, deletions and replacements count
     here."""

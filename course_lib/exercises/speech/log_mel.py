@@ -55,6 +55,8 @@ LOUD, QUIET = 100.0, 1e-3
 
 def as_double(answer):
     """Without infinities, which cannot be compared; precision is nobody's business here."""
+    if isinstance(answer, Tensor) and answer.is_complex():
+        return torch.view_as_real(answer.detach().resolve_conj())
     if isinstance(answer, Tensor) and answer.is_floating_point():
         return answer.double().clamp(min=-1e6)
     return answer
@@ -209,6 +211,20 @@ def drops_the_imaginary_part(wave, length, hop, filterbank):
 
 
 @features.misconception
+def squares_complex_numbers(wave, length, hop, filterbank):
+    """You square the complex numbers of the spectrum and keep the real part, real² - imaginary². The power is real² +
+    imaginary²: take the absolute value before the square.
+
+    A power cannot be negative, and yours can: then its logarithm is NaN."""
+    pieces = frames(wave, length, hop)
+    window = torch.hann_window(length, dtype=wave.dtype, device=wave.device)
+    spectrum = torch.fft.rfft(pieces * window, dim=-1)
+    power = (spectrum**2).real
+    energies = power @ filterbank.T
+    return torch.log(energies + 1e-6)
+
+
+@features.misconception
 def logarithm_to_base_ten(wave, length, hop, filterbank):
     """You take the logarithm to base 10. The natural logarithm is asked for."""
     pieces = frames(wave, length, hop)
@@ -228,6 +244,18 @@ def decibels(wave, length, hop, filterbank):
     power = spectrum.abs() ** 2
     energies = power @ filterbank.T
     return 10 * torch.log10(energies + 1e-6)
+
+
+@features.misconception
+def decibels_of_the_magnitude(wave, length, hop, filterbank):
+    """Your features are 20 times the logarithm to base 10 of absolute values that were added up. Square the absolute
+    values before you add them up, and take the natural logarithm."""
+    pieces = frames(wave, length, hop)
+    window = torch.hann_window(length, dtype=wave.dtype, device=wave.device)
+    spectrum = torch.fft.rfft(pieces * window, dim=-1)
+    power = spectrum.abs()
+    energies = power @ filterbank.T
+    return 20 * torch.log10(energies + 1e-6)
 
 
 @features.misconception
@@ -343,7 +371,7 @@ def divides_by_the_filters_sum(wave, length, hop, filterbank):
 
 @features.misconception
 def divides_by_the_length(wave, length, hop, filterbank):
-    """You divide the power by the length of a frame. Here the power is |rfft|², and nothing is divided."""
+    """Your power is |rfft|² divided by the length of a frame (norm="ortho" does that). Here nothing is divided."""
     pieces = frames(wave, length, hop)
     window = torch.hann_window(length, dtype=wave.dtype, device=wave.device)
     spectrum = torch.fft.rfft(pieces * window, dim=-1)
@@ -354,8 +382,8 @@ def divides_by_the_length(wave, length, hop, filterbank):
 
 @features.misconception
 def scales_the_spectrum(wave, length, hop, filterbank):
-    """You divide the spectrum by the length of a frame or ask for a normalised one (norm="forward"). Here the power is
-    |rfft|², and nothing is divided."""
+    """Your spectrum is divided by the length of a frame (norm="forward" does that). Here the power is |rfft|², and
+    nothing is divided."""
     pieces = frames(wave, length, hop)
     window = torch.hann_window(length, dtype=wave.dtype, device=wave.device)
     spectrum = torch.fft.rfft(pieces * window, dim=-1) / length

@@ -276,6 +276,20 @@ def stops_at_the_peak(n_filters, n_fft, sample_rate):
 
 
 @filters.misconception
+def rises_again_beyond_the_peak(n_filters, n_fft, sample_rate):
+    """Beyond the peak your filters drop to 0 and rise to 1 a second time. From the peak on they fall: (right - f) /
+    (right - centre)."""
+    bins = torch.arange(n_fft // 2 + 1) * sample_rate / n_fft
+    top = hz_to_mel(torch.tensor(sample_rate / 2))
+    corners = mel_to_hz(torch.linspace(0.0, float(top), n_filters + 2))
+    left, centre, right = corners[:-2, None], corners[1:-1, None], corners[2:, None]
+    rising = (bins - left) / (centre - left)
+    falling = (bins - centre) / (right - centre)
+    inside = (bins > left) & (bins < right)
+    return torch.where(bins <= centre, rising, falling) * inside
+
+
+@filters.misconception
 def takes_the_larger_line(n_filters, n_fft, sample_rate):
     """You take the larger of the two lines. A triangle lies under both: take the smaller one."""
     bins = torch.arange(n_fft // 2 + 1) * sample_rate / n_fft
@@ -366,6 +380,20 @@ def rounds_the_corners_down_to_bins(n_filters, n_fft, sample_rate):
 
 
 @filters.misconception
+def cuts_the_corners_to_bins(n_filters, n_fft, sample_rate):
+    """You round the corners down to whole bins, by floor(n_fft · f / sample_rate). Here the corners stay where they
+    are, between two bins as a rule."""
+    bins = torch.arange(n_fft // 2 + 1)
+    top = hz_to_mel(torch.tensor(sample_rate / 2))
+    corners = mel_to_hz(torch.linspace(0.0, float(top), n_filters + 2))
+    corners = torch.floor(n_fft * corners / sample_rate)
+    left, centre, right = corners[:-2, None], corners[1:-1, None], corners[2:, None]
+    rising = (bins - left) / (centre - left).clamp(min=1)
+    falling = (right - bins) / (right - centre).clamp(min=1)
+    return torch.where(bins < centre, rising, falling).clamp(min=0.0)
+
+
+@filters.misconception
 def rounds_the_corners_to_bins(n_filters, n_fft, sample_rate):
     """You round the corners to the nearest bins. Here they stay where they are, between two bins as a rule."""
     bins = torch.arange(n_fft // 2 + 1)
@@ -422,6 +450,19 @@ def divides_by_the_number_of_bins(n_filters, n_fft, sample_rate):
     """Your bins are sample_rate / 2 / (n_fft // 2 + 1) apart: you divide by their number. There is one step fewer than
     there are bins, and a step is sample_rate / n_fft."""
     bins = torch.arange(n_fft // 2 + 1) * (sample_rate / 2) / (n_fft // 2 + 1)
+    top = hz_to_mel(torch.tensor(sample_rate / 2))
+    corners = mel_to_hz(torch.linspace(0.0, float(top), n_filters + 2))
+    left, centre, right = corners[:-2, None], corners[1:-1, None], corners[2:, None]
+    rising = (bins - left) / (centre - left)
+    falling = (right - bins) / (right - centre)
+    return torch.minimum(rising, falling).clamp(min=0.0)
+
+
+@filters.misconception
+def halves_the_frequencies_of_the_bins(n_filters, n_fft, sample_rate):
+    """Your bins are sample_rate / 2 / n_fft apart, half as much as they should be. There are n_fft // 2 steps up to
+    half the sample rate: a step is sample_rate / n_fft."""
+    bins = torch.arange(n_fft // 2 + 1) * sample_rate / 2 / n_fft
     top = hz_to_mel(torch.tensor(sample_rate / 2))
     corners = mel_to_hz(torch.linspace(0.0, float(top), n_filters + 2))
     left, centre, right = corners[:-2, None], corners[1:-1, None], corners[2:, None]

@@ -35,6 +35,7 @@ padding = Exercise(
         {"features": recordings(3, 6, 5, 8, n_mels=2, seed=10, silent=[(0, 2), (1, 3), (2, 4)])},
         {"features": recordings(7, 3, n_mels=4, seed=20)},
         {"features": recordings(5, 2, 9, 6, 4, n_mels=1, seed=30)},
+        {"features": recordings(4, n_mels=5, seed=40)},
     ],
     minutes=4,
     difficulty=1,
