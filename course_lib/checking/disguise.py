@@ -5,7 +5,7 @@ same things around them, no docstring and no source. What they name (functions, 
 out of one store, which holds what any of them needs, each time in another order. Names of variables and harmless
 statements are drawn anew, so that the same program is never twice the same code.
 
-This is no wall. A test is in the same process as what it tests, so somebody who takes the disguise apart, piece by piece,
+This is no wall. A test is in the same process as what it tests, so somebody who takes the disguise apart piece by piece
 can read the code. That is more work than an honest test, and the judge notes it for a person where it is seen.
 """
 
