@@ -1,9 +1,12 @@
-"""Implementations of an exercise, written so that nothing but their behaviour tells which is which.
+"""Implementations of an exercise, written so that nothing tells at a glance which is which, but for their behaviour.
 
 A test that a student writes is tried on the exercise's own right and wrong answers. All of them have the same name, the
 same things around them, no docstring and no source. What they name (functions, attributes, numbers) they take by number
 out of one store, which holds what any of them needs, each time in another order. Names of variables and harmless
 statements are drawn anew, so that the same program is never twice the same code.
+
+This is no wall. A test is in the same process as what it tests, so somebody who takes the disguise apart piece by piece
+can read the code. That is more work than an honest test, and the judge notes it for a person where it is seen.
 """
 
 from __future__ import annotations
