@@ -22,12 +22,13 @@ class TinyModel(nn.Module):
     """Source ids and target ids in, logits out. It remembers how it was called.
 
     What it remembers is good for a sentence to the student, not for points: code that runs beside it can rewrite it. If
-    `mode_matters`, training mode can be seen from the gradients, which cannot be made up.
+    `mode_matters`, training mode can be seen from the gradients, which cannot be made up; if `drops`, from the logits:
+    half of the features are dropped, always the same ones.
     """
 
-    def __init__(self, weights: Mapping[str, Tensor], mode_matters: bool = False):
+    def __init__(self, weights: Mapping[str, Tensor], mode_matters: bool = False, drops: bool = False):
         super().__init__()
-        self.mode_matters = mode_matters
+        self.mode_matters, self.drops = mode_matters, drops
         self.source_table = nn.Parameter(weights["source_table"].clone())
         self.target_table = nn.Parameter(weights["target_table"].clone())
         self.output = nn.Parameter(weights["output"].clone())
@@ -43,6 +44,8 @@ class TinyModel(nn.Module):
         x = torch.tanh(self.target_table[tgt_ids] + memory)  # (batch, target, d_model)
         if self.mode_matters and self.training:
             x = x + 0.5 * (x - x.detach())  # the same numbers; their gradients are half as large again
+        if self.drops and self.training:
+            x = x * 2.0 * (torch.arange(x.shape[-1]) % 2)
         logits = x @ self.output + self.output_bias  # (batch, target, vocab)
         if logits.requires_grad:
             self.open_graphs += 1
@@ -81,7 +84,7 @@ class TinyTraining:
     """A tiny model, and plain gradient descent on it if there is a learning rate.
 
     `left_over`: what stands in every entry of `.grad` at the beginning; None if no gradient was ever computed.
-    `is_training`: whether the model is in training mode at the beginning; otherwise it has just been evaluated.
+    `is_training`: whether the model is in training mode at the beginning, and drops; otherwise it was just evaluated.
     """
 
     weights: Mapping[str, Tensor]
@@ -104,7 +107,7 @@ class TinyTraining:
     def make(self) -> tuple[Any, ...]:
         """(model,), or (model, optimizer)."""
         mode_matters = self.learning_rate is not None and not self.is_training
-        model = TinyModel(self.weights, mode_matters).train(self.is_training)
+        model = TinyModel(self.weights, mode_matters, drops=self.is_training).train(self.is_training)
         if self.left_over is not None:
             for parameter in model.parameters():
                 parameter.grad = torch.full_like(parameter, self.left_over)
@@ -118,7 +121,7 @@ class TinyTraining:
 
     def look_at(self, model: TinyModel, optimizer: Descent | None = None) -> dict[str, Any]:
         """The calls, the parameters, and the gradients where no optimiser has used them."""
-        seen: dict[str, Any] = {"calls": model.calls}
+        seen: dict[str, Any] = {"calls": model.calls, "open graphs": model.open_graphs}
         seen["parameters"] = {name: p.detach().clone() for name, p in model.named_parameters()}
         if optimizer is not None:
             seen["steps"] = optimizer.steps

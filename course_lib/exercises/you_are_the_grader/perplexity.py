@@ -84,7 +84,7 @@ def expect_perplexity(subject, case, batches, what: str) -> None:
     )
 
 
-@perplexity.property("it returns a number, and runs the model on every batch, with the targets shifted", points=1)
+@perplexity.property("it returns a number, and runs the model on every batch, with the targets shifted", points=0)
 def perplexity_runs_every_batch(subject, case):
     got, seen = measured(subject, case)
     expect_number(got, "the perplexity")
@@ -95,7 +95,7 @@ def perplexity_runs_every_batch(subject, case):
         expect_ids(own, shift_right(targets, case["bos_id"]), f"what the decoder was given for batch {i}")
 
 
-@perplexity.property("the model is in evaluation mode", points=2)
+@perplexity.property("the model is in evaluation mode", points=0)
 def perplexity_evaluates(subject, case):
     _, seen = measured(subject, case)
     expect(
@@ -104,19 +104,19 @@ def perplexity_evaluates(subject, case):
     )
 
 
-@perplexity.property("of one batch it is exp(mean loss), and padding does not count", points=1)
+@perplexity.property("of one batch it is exp(mean loss), and padding does not count", points=4)
 def perplexity_of_one_batch(subject, case):
     for i, batch in enumerate(case["batches"]):
         expect_perplexity(subject, case, [batch], f"of batch {i} alone")
 
 
-@perplexity.property("every real target counts the same, whichever batch it is in", points=3)
+@perplexity.property("every real target counts the same, whichever batch it is in", points=4)
 def perplexity_weighs_targets(subject, case):
     counts = [int((targets != case["pad_id"]).sum()) for _, targets in case["batches"]]
     expect_perplexity(subject, case, None, f"of batches with {', '.join(map(str, counts))} real targets")
 
 
-@perplexity.property("no gradients are recorded", points=1)
+@perplexity.advice("no gradients are recorded")
 def perplexity_records_nothing(subject, case):
     _, seen = measured(subject, case)
     expect(
