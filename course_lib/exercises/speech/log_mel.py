@@ -131,7 +131,7 @@ def forgets_the_window(wave, length, hop, filterbank):
 
 
 @features.misconception
-def symmetric_window(wave, length, hop, filterbank):
+def uses_the_symmetric_window(wave, length, hop, filterbank):
     """Your Hann window is the symmetric one, which is 0 at both ends (periodic=False, np.hanning). Here it is
     torch.hann_window(length), which is 0 at its beginning alone."""
     pieces = frames(wave, length, hop)
@@ -143,7 +143,7 @@ def symmetric_window(wave, length, hop, filterbank):
 
 
 @features.misconception
-def hamming_window(wave, length, hop, filterbank):
+def uses_a_hamming_window(wave, length, hop, filterbank):
     """Your window is a Hamming window. Here it is a Hann window."""
     pieces = frames(wave, length, hop)
     window = torch.hamming_window(length, dtype=wave.dtype, device=wave.device)
