@@ -83,5 +83,5 @@ def run() -> list[Row]:
     every = load_voices()
     tested = {"unseen": every.unseen, "other_machine": every.other_machine, "person": every.person}
     rows += rows_without_learning(every.train[::2], tested)
-    alone, beside = (error_rates(train(1, ctc_weight=weight), every.unseen, 30)["attention"] for weight in (0.0, 0.3))
-    return [*rows, at_most("decoder, unseen voices, 30 dB, beside the same without CTC", beside, round(alone, 2), " %")]
+    alone = error_rates(train(1, ctc_weight=0.0), every.unseen, 30)["attention"]
+    return [*rows, Row("seed 1, trained without CTC: unseen voices, 30 dB, decoder", f"{alone:.2f} %")]

@@ -13,7 +13,7 @@ CONTENTS = (
     ("09_decoding", "9 · Decoding: from probabilities to a sentence", 150, 2),
     ("10_classification", "10 · Classification: an encoder that reads", 145, 4),
     ("11_language_model", "11 · Language models: a decoder that writes", 140, 4),
-    ("12_speech", "12 · Speech: a Transformer that listens", 135, 4),
+    ("12_speech", "12 · Speech: a Transformer that listens", 140, 4),
     ("13_long_sequences", "13 · Long sequences: the price of looking at everything", 150, 2),
     ("14_you_are_the_grader", "14 · You are the grader", 140, 4),
 )
