@@ -126,7 +126,10 @@ def tiled_large(subject, case):
     q, k, v, tile, causal = case.values()
     expect_attention(subject, 400 * q, k, v, tile, causal, " for large scores")
     alike = k[..., :1, :] + 0.0001 * k  # so that all scores of a query are large at once, of either sign
-    expect_attention(subject, 4000 * q, alike, v, tile, causal, " for scores that are all far from 0")
+    expect_attention(subject, 4000 * q, alike, v, tile, False, " for scores that are all far from 0")
+    q, k, v, _, _ = as_long_as_the_keys(case)
+    larger = torch.cat([k[..., :-1, :], 100 * q[..., :1, :]], dim=-2)  # the first query must not see the last key
+    expect_attention(subject, 400 * q, larger, v, tile, True, " where a hidden score is by far the largest")
 
 
 @tiled.misconception
