@@ -133,6 +133,7 @@ class CausalTable:
 
     The logits at a position are start + table[0, token there] + table[1, token before] + …, as far as the table goes.
     `answers_gradients`: it answers something else while torch records gradients, so that this can be seen.
+    `can_be_trained`: its logits ask for gradients, as those of a model with parameters do.
 
     start: (vocab,); table: (age, vocab, vocab).
     """
@@ -140,6 +141,7 @@ class CausalTable:
     start: Tensor
     table: Tensor
     answers_gradients: bool = False
+    can_be_trained: bool = False
 
     def __call__(self, ids: Tensor) -> Tensor:
         require_batch(ids, len(self.start))
@@ -148,6 +150,8 @@ class CausalTable:
         for age in range(min(len(self.table), time)):
             nothing = self.start.new_zeros(batch, age, len(self.start))  # the first positions have nothing so old
             logits = logits + torch.cat([nothing, self.table[age, ids[:, : time - age]]], dim=1)
+        if self.can_be_trained:
+            return logits.clone().requires_grad_(torch.is_grad_enabled())
         return -logits if self.answers_gradients and torch.is_grad_enabled() else logits
 
     def __repr__(self) -> str:

@@ -15,6 +15,7 @@ from course_lib import you_are_the_grader as reference
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.expect import expect, expect_close, expect_floats
 from course_lib.checking.inputs import normal
+from course_lib.checking.subject import Subject
 from course_lib.multi_head_attention import merge_heads, split_heads
 
 
@@ -93,6 +94,19 @@ def heads_of_one(subject, case):
 @causal_heads.property("head i attends with features i·d_k to (i+1)·d_k - 1, and divides by √d_k", points=2)
 def heads_values(subject, case):
     expect_close(attended(subject, case), right(case), f"the result with {case['num_heads']} heads")
+
+
+@causal_heads.property("gradients flow back to q, k and v", points=1)
+def heads_gradients(subject, case):
+    attended(subject, case)
+    if subject.changed_inputs:
+        return  # the last property speaks of that
+    right_subject = Subject(reference.causal_heads)
+    for place, name in enumerate("qkv"):
+        got = subject.gradient(*case.values(), wrt=place, at=(..., 0))
+        want = right_subject.gradient(*case.values(), wrt=place, at=(..., 0))
+        expect(got.any() or not want.any(), f"No gradient reaches {name}: somewhere the numbers leave torch's graph.")
+        expect_close(got, want, f"the gradient with respect to {name}")
 
 
 @causal_heads.misconception

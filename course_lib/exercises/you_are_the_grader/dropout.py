@@ -80,6 +80,8 @@ def dropout_gradient(subject, case):
     slope = subject.gradient(x, noise, p, True, wrt=0)
     expect(slope.any(), "No gradient reaches x: somewhere the numbers leave torch's graph.")
     expect_close(slope, (noise >= p).to(x) / (1 - p), "the gradient of the result with respect to x")
+    slope = subject.gradient(x, noise, p, False, wrt=0)
+    expect_close(slope, torch.ones_like(x), "the gradient with respect to x in evaluation")
 
 
 @dropout.misconception

@@ -5,12 +5,15 @@ Wrong answers are small edits of the reference and use its names, so that two of
 
 from __future__ import annotations
 
+import dataclasses
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib import you_are_the_grader as reference
 from course_lib.checking.exercise import Exercise
+from course_lib.checking.expect import expect
 from course_lib.checking.inputs import CausalTable, normal
 from course_lib.exercises.training.shared import expect_loss, one_number, without_padding
 
@@ -87,6 +90,15 @@ def next_of_large_logits(subject, case):
     large = CausalTable(1000 * model.start, 1000 * model.table)
     want = reference.next_token_loss(large, ids, pad_id)
     expect_loss(subject(large, ids, pad_id), want, "the loss of logits of about ±1000")
+
+
+@next_token_loss.property("gradients flow back from the loss to the model", points=1)
+def next_can_be_trained(subject, case):
+    model, ids, pad_id = case.values()
+    trained = dataclasses.replace(model, can_be_trained=True)
+    expect(
+        subject.has_graph(trained, ids, pad_id), "backward() cannot be called on the loss: it has left torch's graph."
+    )
 
 
 @next_token_loss.misconception
