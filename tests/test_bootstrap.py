@@ -21,7 +21,7 @@ from conftest import index_is_reachable
 from nbclient.exceptions import CellExecutionError
 from packaging.requirements import Requirement
 
-from autograder.bootstrap import badge_markdown, bootstrap_source, course_settings
+from autograder.authoring.bootstrap import badge_markdown, bootstrap_source, course_settings
 
 pytestmark = pytest.mark.xdist_group("packaging")  # one process builds the wheel
 
