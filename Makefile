@@ -8,12 +8,13 @@ PYTHON ?= python3 python3.13 python3.12 python3.11
 # Passed on, as in: make lab LAB_ARGS=--port=9000, make test PYTEST_ARGS='-k masks'
 LAB_ARGS ?=
 PYTEST_ARGS ?=
+BRANCH ?= main
 
 PY := .venv/bin/python
 LAB := .venv/lab.ready
 TEST := .venv/test.ready
 
-.PHONY: help lab test pytest lint build claims grade bench lock clean broken
+.PHONY: help lab test pytest lint build claims adopt grade bench lock clean broken
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -38,6 +39,10 @@ build: $(LAB)  ## make notebooks/ from solutions/, and the index of mistakes (CH
 
 claims: $(LAB)  ## prove what the text says about whole trainings, where it has changed (minutes)
 	@$(PY) -m autograder.authoring.claims
+
+adopt: $(LAB)  ## the course is yours: REPOSITORY=https://github.com/you/your-course BRANCH=main; changes all links
+	@$(PY) -m autograder.authoring.adopt "$(REPOSITORY)" "$(BRANCH)"
+	@$(MAKE) build
 
 grade: $(LAB)  ## release the assignments, grade a sample class of 24, write feedback and report
 	@$(PY) -m autograder sample

@@ -114,13 +114,13 @@ def pip(*arguments: str) -> bool:
 
 
 def told(line: str) -> str:
-    """What a person who waits would like to know of a line that pip prints: large downloads, and the last step."""
+    """What a person who waits would like to know of a line that pip prints: large downloads, and what comes then."""
     download = re.match(r" *Downloading (\S+?)(?:-[^-/\s]+)*? \(([\d.]+ [MG]B)\)", line)
     if download:
         name = download[1].rpartition("/")[2].split("-")[0]
         return f"downloading {name}, {download[2]}"
     if line.startswith("Installing collected packages:"):
-        return f"unpacking {line.count(',') + 1} packages; this is the last step"
+        return f"unpacking {line.count(',') + 1} packages"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The student's own copy of the notebooks: `python -m autograder.working_copy`. With `--open` it opens them, as `make lab`.
+"""The student's own copy of the notebooks: `python -m autograder.working_copy`, which with `--open` is `make lab`.
 
     notebooks/02_masks.ipynb                      the course's
     -> work/02_masks.ipynb                        the student's, who works in it; ignored by git

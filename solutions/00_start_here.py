@@ -157,7 +157,9 @@ show_map()
 # | `course_lib/masks.py` and its neighbours | the course's own solutions, one file per notebook, to be read |
 # | `check`, `hint`, `solution`, `progress`, `exercises` | the five functions you call in a notebook |
 #
-# `make lab` makes `work/` and opens it. In Colab there is no such folder: save a copy of each notebook to your Drive.
+# `make lab` makes `work/` and opens it. In Colab there is no such folder, and what lies in `/content` is lost with the
+# runtime: save a copy of each notebook to your Drive. If you also mount the Drive (the folder symbol on the left, or
+# `from google.colab import drive; drive.mount("/content/drive")`), your progress is kept there too.
 # Everything here runs on a CPU. The set-up cell has put a GPU to use if there is one; in Colab you get one with
 # *Runtime → Change runtime type → T4 GPU*. It makes a difference only from notebook 8 on.
 
