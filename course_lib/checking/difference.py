@@ -139,10 +139,11 @@ def grid(matrix: Tensor, marked: tuple[int, ...]) -> str:
 
 def cell(value: float, largest: float, is_marked: bool) -> str:
     strength = min(abs(value) / largest, 1.0) if value == value else 1.0
-    colour = "86,180,233" if value < 0 else "230,159,0"
+    full = (86, 180, 233) if value < 0 else (230, 159, 0)
+    colour = ",".join(f"{255 - 0.75 * strength * (255 - part):.0f}" for part in full)
     text = html.escape(f"{value:.3g}")
-    style = (
-        f"background:rgba({colour},{strength * 0.75:.2f});padding:1px 5px;text-align:right;"
+    style = (  # dark text on a light cell, whatever the page's own colours are
+        f"background:rgb({colour});color:#111;padding:1px 5px;text-align:right;"
         f"border:{'2px solid rgba(213,94,0,1)' if is_marked else '1px solid rgba(128,128,128,.35)'};font-size:11px"
     )
     return f'<td style="{style}">{text}</td>'

@@ -13,6 +13,9 @@ from .report import COLOURS
 WIDTH = 20  # of a bar, in characters
 
 
+STATES = {"○": "not begun", "◐": "begun", "✓": "right"}
+
+
 @dataclass(frozen=True)
 class Line:
     """One exercise."""
@@ -23,7 +26,7 @@ class Line:
     hidden_points: float  # to be earned when it is graded
     minutes: int
     difficulty: int
-    state: str = "○"  # ○ not begun, ◐ begun, ✓ right
+    state: str = "○"  # one of STATES
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class Progress:
         parts = [
             folded(
                 f"{html_bar(group)}<b>{html.escape(group.notebook.title)}</b>&emsp;{score(group)}",
-                table([(line.state, f"<code>{line.name}</code>", earned(line)) for line in group.lines]),
+                table([(labelled(line.state), f"<code>{line.name}</code>", earned(line)) for line in group.lines]),
                 is_open=group.is_begun,
             )
             for group in self.groups
@@ -115,6 +118,11 @@ class Contents:
             for group in self.groups
         ]
         return f'<div class="course-exercises">{"".join(parts)}</div>'
+
+
+def labelled(state: str) -> str:
+    """A state's sign with the word that a screen reader says for it."""
+    return f'<span role="img" aria-label="{STATES[state]}">{state}</span>'
 
 
 def score(group: Group) -> str:

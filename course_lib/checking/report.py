@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from course_lib.colours import readable
 from course_lib.surroundings import in_kernel
 
 from .difference import Difference
@@ -16,8 +17,9 @@ from .difference import Difference
 Outcome = Literal["not attempted", "raised", "stopped", "wrong", "right"]
 
 MARKS = {True: "✓", False: "✗", None: "–"}
+SPOKEN = {True: "passed", False: "failed", None: "not reached"}  # what a screen reader says in place of a mark
 # Blue and orange rather than green and red, and a mark beside each: nobody has to tell two colours apart.
-COLOURS = {True: "#0072B2", False: "#D55E00", None: "#888888"}
+COLOURS = {True: "#0072B2", False: "#D55E00", None: "#777777"}
 WIDTH = 100
 
 
@@ -139,12 +141,10 @@ class Report:
         return f'<div class="course-report" style="line-height:1.5;margin:4px 0">{title}{rows}</div>'
 
     def row(self, check: CheckResult) -> str:
-        colour = COLOURS[check.passed]
+        style = f"{readable(COLOURS[check.passed])};font-weight:bold"
+        mark = f'<span role="img" aria-label="{SPOKEN[check.passed]}" style="{style}">{MARKS[check.passed]}</span>'
         note = " <i>(not reached)</i>" if check.passed is None else ""
-        text = (
-            f'<div style="padding-left:12px"><span style="color:{colour};font-weight:bold">{MARKS[check.passed]}'
-            f"</span> {html.escape(check.name)}{note}</div>"
-        )
+        text = f'<div style="padding-left:12px">{mark} {html.escape(check.name)}{note}</div>'
         if check.passed is False:
             is_first = self.is_first_failure(check)
             named, *rest = [*self.explanation(check), *([] if self.hints else self.offer(check))]
