@@ -138,7 +138,10 @@ STYLES = {
     *("background", "border", "border-collapse", "border-left", "color", "font-size", "font-weight", "line-height"),
     *("margin", "margin-top", "padding", "padding-left", "text-align", "vertical-align"),
 }
-STYLE_VALUE = re.compile(r"(?:(?:#[0-9a-fA-F]{3,8}|rgba?\([\d., ]+\)|[a-z]+|\d*\.?\d+(?:px|em|%)?)(?: +|$))+")
+MIXED = r"color-mix\(in srgb, #[0-9a-fA-F]{6} \d+%, currentColor\)"
+STYLE_VALUE = re.compile(
+    rf"(?:(?:#[0-9a-fA-F]{{3,8}}|rgba?\([\d., ]+\)|{MIXED}|[a-z]+|\d*\.?\d+(?:px|em|%)?)(?: +|$))+"
+)
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 PICTURE = re.compile(rf"data:image/(?:png|jpeg|gif);base64,{BASE64.pattern}")
 LINK = re.compile(r"#|https?:|mailto:")
@@ -164,7 +167,8 @@ CLEANER = nh3.Cleaner(
         "details": {"open"},
         "img": {"src", "alt", "title"},
         "ol": {"start"},
-        **{tag: {"style"} for tag in ("div", "span", "table", "tr")},
+        **{tag: {"style"} for tag in ("div", "table", "tr")},
+        "span": {"style", "role", "aria-label"},
         **{tag: {"style", "align", "colspan", "rowspan"} for tag in ("td", "th")},
     },
     allowed_classes={
