@@ -51,13 +51,21 @@ def open_lab(options: list[str]) -> int:
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
     has_screen = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     fitting = [*(["--allow-root"] if is_root else []), *([] if has_screen else ["--no-browser"])]
+    own = own_folders(WORK / ".jupyter") if not os.access(Path.home(), os.W_OK) else {}
     settings = os.pathsep.join(filter(None, [str(STUDENT_LAB), os.environ.get("JUPYTER_CONFIG_PATH")]))
     print("Starting JupyterLab (Ctrl-C stops it)", flush=True)
     command = [sys.executable, "-m", "jupyter", "lab", "-y", *fitting, *quiet, opened, *options]
     try:
-        return subprocess.run(command, env={**os.environ, "JUPYTER_CONFIG_PATH": settings}).returncode
+        return subprocess.run(command, env={**os.environ, **own, "JUPYTER_CONFIG_PATH": settings}).returncode
     except KeyboardInterrupt:
         return 130
+
+
+def own_folders(place: Path) -> dict[str, str]:
+    """Where Jupyter and its neighbours may write if the home folder cannot be written to."""
+    print(f"Your home folder cannot be written to: Jupyter keeps its settings in {shown(place)}.")
+    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "MPLCONFIGDIR")
+    return {name: str(place / name.lower()) for name in names}
 
 
 def copy_notebooks() -> int:
