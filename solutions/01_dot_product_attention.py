@@ -101,8 +101,8 @@ claim("the first term is positive and the sum is negative", ada[0] * film[0] > 0
 # is approximated by the product of two thin matrices, one of viewers and one of films. The score is still a dot
 # product. Only the origin of the vectors has changed.
 #
-# Here are 12 invented films and 60 invented viewers with tastes of their own, of which the model is told nothing. It is
-# shown half of the ratings, and we watch its error on the other half.
+# Here are 12 invented films and 60 invented viewers, each with a taste of their own. The model is told nothing about
+# films or tastes. It is shown half of the ratings, and we watch its error on the other half.
 
 # %%
 torch.manual_seed(0)
@@ -167,11 +167,11 @@ comic, serious = [place[t] for t in ("Aunt Olga", "Two Left Feet")], [place[t] f
 claim("comic films are below, serious ones above", up[comic].max() < 0 < up[serious].min())
 
 # %% [markdown]
-# From left to right the map goes from love stories to action, from bottom to top from comic to serious. Nobody
-# mentioned romance or comedy: whoever likes *Paris, Again* tends to like *Harbour Lights*, and two numbers per film
-# have to account for that. The *directions* are learned, the *axes* are our choice: rotate all films and all viewers
-# by the same angle, and every dot product stays as it was. Koren, Bell and Volinsky (2009) drew such a map for real
-# films.
+# From left to right the map goes from love stories to action, and from bottom to top it goes from comic to serious.
+# Nobody mentioned romance or comedy: whoever likes *Paris, Again* tends to like *Harbour Lights*, and two numbers per
+# film have to account for that. The *directions* are learned, the *axes* are our choice: rotate all films and all
+# viewers by the same angle, and every dot product stays as it was. Koren, Bell and Volinsky (2009) drew such a map for
+# real films.
 #
 # Attention works like this: dot products between learned vectors decide what is relevant to what, and training finds
 # the vectors.
@@ -1016,8 +1016,22 @@ def project_qkv(
 check(project_qkv)
 
 # %% [markdown]
+# <details><summary>The version with a single product</summary>
+#
+# ```python
+# together = torch.cat([w_q, w_k, w_v], dim=1)  # (d_in, 2 d_k + d_v)
+# widths = [w.shape[1] for w in (w_q, w_k, w_v)]
+# return (x @ together).split(widths, dim=-1)
+# ```
+#
+# It gives the same numbers: each column of a product depends on one column of the right-hand matrix. torch's own
+# attention layer keeps its three matrices together in this way (`in_proj_weight`, notebook 4).
+#
+# </details>
+
+# %% [markdown]
 # **Does a word look mostly at itself?** That is often said. Without projections it almost has to:
-# $x_i\cdot x_i = \lVert x_i\rVert^2$ is large. With matrices it is up to them. Random ones know nothing of identity:
+# $x_i\cdot x_i = \lVert x_i\rVert^2$ is large. With matrices it is up to them, and random ones favour nobody:
 
 # %%
 torch.manual_seed(0)
@@ -1038,7 +1052,7 @@ claim("with random ones it does so about as often as by chance", 0.06 < own_with
 
 # %% [markdown]
 # **Who is tired?** *The animal did not cross the street because it was too tired.* Does *it* mean the animal or the
-# street? Replace *tired* by *wide* and the answer changes. We can build a tiny solver by hand, in two rounds of
+# street? Replace *tired* with *wide* and the answer changes. We can build a tiny solver by hand, in two rounds of
 # attention. Every word has six features. In round 1 the pronoun looks for the adjective and takes over what it says.
 # In round 2 it looks for a noun that fits. Nothing here is trained; the point is that matrices *can* do it.
 
