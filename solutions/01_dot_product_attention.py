@@ -765,8 +765,9 @@ check(attention_scores)
 
 # %% [markdown]
 # **What goes wrong without it.** Large scores make the softmax *saturate*: one weight is nearly 1, the others nearly 0.
-# The {{term entropy}} measures how undecided the weights are: 0 if one key gets everything, and $\ln m$ if $m$ keys get
-# equal weights. Move the slider: what happens to the weights at scale 8, and what at scale 0?
+# The {{term entropy}} measures how undecided the weights are. It is 0 if one key gets everything, and $\ln m$
+# {{term nat|nats}} if $m$ keys get equal weights. Move the slider: what happens to the weights at scale 8, and what at
+# scale 0?
 
 # %% figure The scale of the scores, and how sharp their softmax is
 from course_lib.interactive import scale_and_softmax
@@ -776,8 +777,8 @@ scale_and_softmax()
 # %% [markdown]
 # Where the softmax is saturated, a small change of the scores hardly changes the weights, and a network in which small
 # changes have no effect gets no gradient to learn from. The derivatives of the softmax form its Jacobian
-# $J = \operatorname{diag}(w) - w w^\top$. We measure its size for 10 random keys, and the entropy of the weights, in
-# {{term nat|nats}} (at most $\ln 10 = 2.30$).
+# $J = \operatorname{diag}(w) - w w^\top$. We measure its size for 10 random keys, and the entropy of the weights (at
+# most $\ln 10 = 2.30$ nats).
 
 # %%
 torch.manual_seed(0)
