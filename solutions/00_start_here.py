@@ -290,6 +290,14 @@ check("softmax", of_absolute_values, practice=True)
 # %%
 check("softmax", torch.softmax, practice=True)
 
+# %% claims
+answers = (untouched, with_a_typo, of_the_rows, of_absolute_values, torch.softmax)
+reports = [check("softmax", answer, practice=True) for answer in answers]
+outcomes = [report.outcome for report in reports]
+claim("the four outcomes", outcomes == ["not attempted", "raised", "wrong", "wrong", "right"])
+claim("the third mistake is known, the fourth is not", reports[2].misconception and not reports[3].misconception)
+claim("the third answer has already earned a point", reports[2].points == 1)
+
 # %% [markdown]
 # So there are four outcomes: *not attempted*, *raised*, *wrong* (with the mistake named if it is known), *right*.
 # You can check as often as you like; `progress()` remembers your best result.

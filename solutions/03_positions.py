@@ -968,6 +968,7 @@ claim(
 claim("and no positions are worst", max(short, key=short.get) == "none")
 claim("beyond it RoPE is worst, and worse than guessing", max(long, key=long.get) == "RoPE" and long["RoPE"] > 3.2)
 claim("sinusoidal and learned are about as bad as guessing", min(long["sinusoidal"], long["learned"]) > 2.85)
+claim("and that at once", min(bits[scheme][32:48].mean() for scheme in ("sinusoidal", "learned")) > 2.85)
 claim("no positions beat all three", long["none"] < min(long["sinusoidal"], long["learned"], long["RoPE"]) - 0.05)
 claim("ALiBi does not notice", long["ALiBi"] < short["ALiBi"] + 0.15)
 

@@ -893,6 +893,7 @@ for name, (q_std, score_std) in starts.items():
 claim("Glorot of the whole matrix gives 1", abs(starts["Glorot of the whole matrix"][1] - 1) < 0.05)
 claim("the slice gives 1.8", abs(starts["Glorot of one head's slice"][1] - 1.8) < 0.1)
 claim("nn.Linear's own gives a third", abs(starts["nn.Linear's own"][1] - 1 / 3) < 0.03)
+claim("torch's own attention starts softer too", starts["nn.MultiheadAttention's own"][1] < 0.6)
 
 # %% [markdown]
 # Glorot for the whole matrix gives 1, the slice formula 1.8: a sharper start than intended. torch's own choices start
