@@ -83,9 +83,10 @@ def test_unknown_mistake_shows_the_first_difference():
     assert "yours − expected" in report.as_html()
 
 
-def test_html_escapes_what_comes_from_students():
-    failed = CheckResult("p", False, "<script>alert(1)</script>", 0.0, 1.0)
-    assert "<script>" not in Report("x", "wrong", (failed,)).as_html()
+def test_html_escapes_what_comes_from_students_and_shows_code_as_code():
+    failed = CheckResult("p", False, "`<script>alert(1)</script>` is not `view`.", 0.0, 1.0)
+    page = Report("x", "wrong", (failed,)).as_html()
+    assert "<script>" not in page and "is not <code>view</code>." in page
 
 
 def test_mimebundle_in_a_terminal_is_the_whole_text():

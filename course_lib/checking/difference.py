@@ -105,8 +105,8 @@ def describe_shape_mismatch(got: tuple[int, ...], want: tuple[int, ...], what: s
     text = f"{what} should have shape {want}, but it has shape {got}."
     if sorted(got) == sorted(want) and len(got) == len(want) and len(set(want)) == len(want):
         order = next(p for p in permutations(range(len(want))) if tuple(got[i] for i in p) == want)
-        moved = [axis for axis, source in enumerate(order) if axis != source]
-        text += f" The axes {moved} stand in another order."
+        *moved, last = [str(axis) for axis, source in enumerate(order) if axis != source]
+        text += f" Axes {', '.join(moved)} and {last} are in another order."
     elif len(got) == len(want) + 1 and tuple(s for s in got if s != 1) == want:
         text += " There is one axis of length 1 too many."
     elif len(got) == len(want) - 1 and tuple(s for s in want if s != 1) == got:

@@ -152,18 +152,21 @@ def text_bar(group: Group) -> str:
 
 
 def html_bar(group: Group) -> str:
-    """The same, drawn. The end in a lighter grey comes when the notebook is graded."""
+    """The same, drawn: a frame that fills from the left. Its grey end comes when the notebook is graded."""
     shares = [
         (group.points, COLOURS[True]),
-        (group.here - group.points, "rgba(128,128,128,.35)"),
-        (group.later, "rgba(128,128,128,.15)"),
+        (group.here - group.points, "transparent"),
+        (group.later, "rgba(128,128,128,.25)"),
     ]
     block = "display:inline-block;height:.8em"
     pieces = "".join(
         f'<span style="{block};width:{100 * part / group.all_points:.2f}%;background:{colour}"></span>'
         for part, colour in shares
     )
-    return f'<span style="{block};width:10em;margin-right:.8em;line-height:0;white-space:nowrap">{pieces}</span>'
+    frame = (
+        f"{block};width:10em;margin-right:.8em;line-height:0;white-space:nowrap;outline:1px solid rgba(128,128,128,.6)"
+    )
+    return f'<span style="{frame}">{pieces}</span>'
 
 
 def folded(head: str, body: str, is_open: bool = False) -> str:

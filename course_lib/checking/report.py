@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -118,7 +119,7 @@ class Report:
         for number, hint in reversed(list(enumerate(self.hints, start=1))):
             text = (
                 f'<details style="padding-left:12px"><summary style="cursor:pointer">Hint {number} of '
-                f"{len(self.hints)}</summary>{html.escape(hint)}{text}</details>"
+                f"{len(self.hints)}</summary>{marked_up(hint)}{text}</details>"
             )
         return text
 
@@ -148,8 +149,8 @@ class Report:
         if check.passed is False:
             is_first = self.is_first_failure(check)
             named, *rest = [*self.explanation(check), *([] if self.hints else self.offer(check))]
-            first = f"<b>{html.escape(named)}</b>" if self.diagnosis and is_first else html.escape(named)
-            body = "<br>".join([first, *map(html.escape, rest)])
+            first = f"<b>{marked_up(named)}</b>" if self.diagnosis and is_first else marked_up(named)
+            body = "<br>".join([first, *map(marked_up, rest)])
             picture = check.difference.as_html() if check.difference else ""
             hints = self.folded_hints() if is_first else ""
             text += f'<div style="padding:2px 0 4px 32px">{body}{picture}{hints}</div>'
@@ -162,6 +163,11 @@ class Report:
     def for_nbgrader(self) -> Mapping[str, str]:
         """The output of a graded cell: HTML for the reader, and as plain text the score alone."""
         return {"text/html": self.as_html(), "text/plain": f"{self.points:g}"}
+
+
+def marked_up(text: str) -> str:
+    """The text as HTML. What stands between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
 def indented(text: str) -> str:

@@ -56,7 +56,7 @@ def grouped_shapes(subject, case):
     grouped_answer(subject, case)
 
 
-@grouped_query_attention.property("head h has the weights softmax(q kᵀ / √d_k) over the keys of its group", points=2)
+@grouped_query_attention.property("head i has the weights softmax(q kᵀ / √d_k) over the keys of its group", points=2)
 def grouped_weights(subject, case):
     _, weights = grouped_answer(subject, case)
     expect_distributions(weights)
@@ -124,7 +124,7 @@ def slope(case, position, at):
 def tiles_the_groups(q, k, v):
     """You repeat the groups as 0, 1, 0, 1, …. Neighbouring heads share a group: 0, 0, 1, 1, ….
 
-    So head h reads group h mod G.
+    So head i reads group i mod g.
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
@@ -329,7 +329,7 @@ def shares_out_over_the_queries(q, k, v):
 
 @grouped_query_attention.misconception
 def returns_output_alone(q, k, v):
-    """Only the output comes back. The weights are wanted too: (output, weights)."""
+    """Only the output comes back. Return the weights too: (output, weights)."""
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
@@ -359,7 +359,7 @@ def weights_come_first(q, k, v):
 
 @grouped_query_attention.misconception
 def divides_by_d_k(q, k, v):
-    """You divide the scores by d_k; its square root is wanted."""
+    """You divide the scores by d_k. Divide by its square root."""
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
@@ -552,7 +552,7 @@ def uses_a_sigmoid(q, k, v):
 
 @grouped_query_attention.misconception
 def uses_the_logarithms(q, k, v):
-    """You use log_softmax, the logarithms of the weights. The weights themselves are wanted."""
+    """You use log_softmax, the logarithms of the weights. Use the weights themselves."""
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
@@ -619,8 +619,8 @@ def overflows(q, k, v):
 
 @grouped_query_attention.misconception
 def compares_by_cosine(q, k, v):
-    """The lengths of queries and keys have no influence on your scores, only their directions. The dot product, divided
-    by √d_k, is wanted.
+    """The lengths of queries and keys have no influence on your scores, only their directions. Use the dot product,
+    divided by √d_k.
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
@@ -684,7 +684,7 @@ def hides_the_future(q, k, v):
 
 @grouped_query_attention.misconception
 def sums_up_the_keys(q, k, v):
-    """Your output is made of the keys. Keys are for comparing; what is summed up are the values."""
+    """Your output is made of the keys. Keys are for comparing; the values are summed."""
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
@@ -714,7 +714,7 @@ def weights_with_the_scores(q, k, v):
 
 @grouped_query_attention.misconception
 def returns_the_scores(q, k, v):
-    """The second result holds the scores, before the softmax. The weights after it are wanted."""
+    """The second result holds the scores, before the softmax. Return the weights, after it."""
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
@@ -811,7 +811,7 @@ def scales_in_place(q, k, v):
 
 @grouped_query_attention.misconception
 def rounds_the_root(q, k, v):
-    """You divide the scores by √d_k rounded down to a whole number. The root itself is wanted."""
+    """You divide the scores by √d_k rounded down to a whole number. Use the root itself."""
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")

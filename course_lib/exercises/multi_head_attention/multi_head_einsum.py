@@ -68,7 +68,7 @@ def what_one_head_shows(subject, case):
         got = subject(*single.values())
     if isinstance(got, torch.Tensor) and is_close(got, reference.multi_head_einsum(**single)):
         return "With num_heads = 1 your result is right, so look at how the matrices and results are cut into heads."
-    return "With num_heads = 1 it is wrong too, so look at the projections, the scores and the softmax first."
+    return "With num_heads = 1 it is wrong too, so look at the projections (w_o too), the scores and the softmax first."
 
 
 @multi_head_einsum.property("reordering the tokens reorders the result and changes nothing else", points=1)
@@ -420,7 +420,7 @@ def exchanges_query_and_key(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def divides_by_d_k(x, w_q, w_k, w_v, w_o, num_heads):
-    """You divide the scores by d_k; its square root is wanted."""
+    """You divide the scores by d_k. Divide by its square root."""
     d_model = x.shape[-1]
     d_k = d_model // num_heads
     w_q = w_q.reshape(d_model, num_heads, d_k)
@@ -631,7 +631,7 @@ def uses_a_sigmoid(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def uses_the_logarithms(x, w_q, w_k, w_v, w_o, num_heads):
-    """You use log_softmax, the logarithms of the weights. The weights themselves are wanted."""
+    """You use log_softmax, the logarithms of the weights. Use the weights themselves."""
     d_model = x.shape[-1]
     d_k = d_model // num_heads
     w_q = w_q.reshape(d_model, num_heads, d_k)
@@ -748,8 +748,8 @@ def overflows(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def compares_by_cosine(x, w_q, w_k, w_v, w_o, num_heads):
-    """The lengths of queries and keys have no influence on your scores, only their directions. The dot product, divided
-    by √d_k, is wanted.
+    """The lengths of queries and keys have no influence on your scores, only their directions. Use the dot product,
+    divided by √d_k.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
@@ -768,7 +768,7 @@ def compares_by_cosine(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def sums_up_the_keys(x, w_q, w_k, w_v, w_o, num_heads):
-    """Your output is made of the keys, x w_k. Keys are for comparing; what is summed up are the values, x w_v."""
+    """Your output is made of the keys, x w_k. Keys are for comparing; the values are summed, x w_v."""
     d_model = x.shape[-1]
     d_k = d_model // num_heads
     w_q = w_q.reshape(d_model, num_heads, d_k)
@@ -1002,7 +1002,7 @@ def scales_x_in_place(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def rounds_the_root(x, w_q, w_k, w_v, w_o, num_heads):
-    """You divide the scores by √d_k rounded down to a whole number. The root itself is wanted."""
+    """You divide the scores by √d_k rounded down to a whole number. Use the root itself."""
     d_model = x.shape[-1]
     d_k = d_model // num_heads
     w_q = w_q.reshape(d_model, num_heads, d_k)
