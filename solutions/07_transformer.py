@@ -817,8 +817,8 @@ claim("the LSTM sees the past", torch.equal(reached[2], causal_mask(12)))
 claim("attention sees everything", bool(reached[3].all()))
 
 # %% [markdown]
-# One convolution reaches one position to each side, three reach three. The LSTM sees the past, in twelve steps. One layer
-# of attention sees everything.
+# One convolution reaches one position to each side, three reach three. The LSTM sees the past, in twelve steps. One
+# layer of attention sees everything.
 #
 # ## Your Transformer translates
 #

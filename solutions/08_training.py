@@ -86,8 +86,8 @@ plt.show()
 #
 # The {{term entropy}} $H(q)$ is the surprise that nobody can avoid, the {{term KL divergence}} what the wrong belief
 # adds; it is 0 only if $p = q$. With the natural logarithm the unit is the {{term nat}}, with base 2 the {{term bit}}.
-# The exponential of the cross-entropy in nats is the {{term perplexity}}: guessing is as hard as among that many equally
-# likely words.
+# The exponential of the cross-entropy in nats is the {{term perplexity}}: guessing is as hard as among that many
+# equally likely words.
 
 # %%
 q = torch.tensor([0.6, 0.3, 0.1])  # the truth

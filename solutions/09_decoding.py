@@ -739,8 +739,8 @@ check(CachedAttention)
 
 
 # %% [markdown]
-# Now your `CachedAttention`, with the pronouncer's weights, decodes the test words. Are the tokens the same? And how much
-# faster is a cache? (Measured on an untrained model that never ends.)
+# Now your `CachedAttention`, with the pronouncer's weights, decodes the test words. Are the tokens the same? And how
+# much faster is a cache? (Measured on an untrained model that never ends.)
 
 # %% figure The same tokens, and the time
 own_attention = yours("CachedAttention", CachedAttention)
@@ -831,8 +831,8 @@ plt.show()
 
 # %% [markdown]
 # With $|a| < 1$ an input fades **geometrically**, whatever it says. For attention, distance plays no part: nothing has
-# been thrown away, and the price is a cache that grows. **RWKV** (Peng et al. 2023) combines both: it trains in parallel
-# like a Transformer and writes like an RNN, with a state of constant size.
+# been thrown away, and the price is a cache that grows. **RWKV** (Peng et al. 2023) combines both: it trains in
+# parallel like a Transformer and writes like an RNN, with a state of constant size.
 #
 # ## 8 · How good is it?
 #
