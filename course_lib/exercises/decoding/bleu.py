@@ -67,7 +67,8 @@ def bleu_perfect(subject, case):
 @measuring.property("a translation that is longer than its reference is judged by its precisions alone", points=2)
 def bleu_long(subject, case):
     hypotheses = [reference + reference[:3] for reference in case["references"]]
-    measured(subject, hypotheses, case["references"], "the BLEU of the references, each with its first three words once more at the end,")
+    what = "the BLEU of the references, each with its first three words once more at the end,"
+    measured(subject, hypotheses, case["references"], what)
 
 
 @measuring.property("one that is too short pays for it", points=1)
