@@ -198,7 +198,7 @@ def penalises_length(hypotheses, references):
 
 @measuring.misconception
 def plain_ratio_as_penalty(hypotheses, references):
-    """Your penalty is the ratio of the two lengths itself. It is e^(1 - references / hypotheses)."""
+    """Your penalty is the ratio of the two lengths itself. It should be e^(1 - references / hypotheses)."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):
@@ -278,7 +278,7 @@ def product_without_root(hypotheses, references):
 
 @measuring.misconception
 def single_words_only(hypotheses, references):
-    """You look at single words only. n runs from 1 to 4.
+    """You look at single words only. n should run from 1 to 4.
 
     The order of the words does not matter."""
     require_pairs(hypotheses, references)
@@ -320,7 +320,7 @@ def four_word_runs_only(hypotheses, references):
 
 @measuring.misconception
 def stops_at_three(hypotheses, references):
-    """Your n stops at 3. It runs from 1 to 4."""
+    """Your n stops at 3. It should run from 1 to 4."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3):

@@ -176,7 +176,7 @@ def answer_of(built, case):
 
 
 def where_real(case, got, want):
-    """`got`, but at padded places `want`: what is computed there is nobody's business."""
+    """`got`, but at padded places `want`: what is computed there does not matter."""
     mask = case["mask"]
     if mask is None:
         return got

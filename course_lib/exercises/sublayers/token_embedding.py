@@ -297,7 +297,7 @@ class AddsPositionsToo(nn.Module):
 
 @token_embedding.misconception
 class ScalesByTheLength(nn.Module):
-    """Your factor is the root of the length of the sentence. It is √d_model.
+    """Your factor is the root of the length of the sentence. It should be √d_model.
 
     So the same word gets another vector in a longer sentence.
     """
@@ -536,7 +536,7 @@ class CutsOffTheTable(nn.Module):
 
 @token_embedding.misconception
 class StartsWithDModel(nn.Module):
-    """You start the table with standard deviation d_model. It is 1/√d_model.
+    """You start the table with standard deviation d_model. It should be 1/√d_model.
 
     Multiplied by √d_model the entries are far too large.
     """
@@ -653,7 +653,7 @@ class DropsEntries(nn.Module):
 
 @token_embedding.misconception
 class AddsTheScale(nn.Module):
-    """You add √d_model to the rows. They are multiplied by it."""
+    """You add √d_model to the rows. They should be multiplied by it."""
 
     def __init__(self, vocab_size, d_model, pad_id=0):
         super().__init__()
