@@ -126,7 +126,7 @@ def embedding_start(subject, case):
     with built.unobserved():
         vectors = expect_floats(built(torch.arange(MANY)[None]))
     size = float(vectors[0, torch.arange(MANY) != case["pad_id"]].double().pow(2).mean().sqrt())
-    # Where chance puts the numbers differs between right answers: the trace holds what the size comes from, if known.
+    # Right answers start with different random numbers: recorded is what the size comes from, if that is known.
     known = [name for name, usual in usual_sizes(d_model).items() if abs(math.log(max(size, 1e-9) / usual)) < 0.12]
     built.note("size at the start", known or size)
     expect(
