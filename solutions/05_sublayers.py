@@ -1263,7 +1263,7 @@ claim(
 # **Change one thing in the block**, at (nearly) the same number of parameters and with the same number of steps, and
 # find out whether it helps. Ideas: another activation (`GeluFeedForward(32, 128)`, `SwiGLU(32, 85)`),
 # `reference.RMSNorm` for LayerNorm, post-norm for pre-norm, another number of heads, a narrower feed-forward network
-# and a wider something else. Write down what you expect *before* you run it. A run of 300 steps takes a few seconds;
+# and something else made wider. Write down what you expect *before* you run it. A run of 300 steps takes a few seconds;
 # allow half an hour for the whole. Nothing is checked automatically here. Your text, about 150 words, is marked by
 # these criteria, one point each:
 #
