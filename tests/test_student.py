@@ -256,7 +256,7 @@ def test_hints_say_when_they_start_over_and_a_check_offers_the_next():
     assert "gives hint 1 of" in str(check("causal_mask", lambda n: wrong(n, n)))
     texts = [str(hint("causal_mask")) for _ in range(5)]
     assert "gives hint 2 of" in str(check("causal_mask", lambda n: wrong(n, n)))
-    assert texts[4].startswith("You have seen all of them; from the start again. Hint 1 of")
+    assert texts[4].startswith("You have seen all of them; they start again. Hint 1 of")
 
 
 def test_a_constant_is_no_attempt():

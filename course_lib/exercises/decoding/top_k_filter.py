@@ -55,7 +55,8 @@ def top_k_count(subject, case):
         counts = left.sum(dim=-1).flatten().tolist()
         expect(
             set(counts) == {k},
-            f"k is {k}, but after the softmax{asked_with} {counts} tokens have a probability above 0.",
+            f"k is {k}, but after the softmax{asked_with} the numbers of tokens with a probability above 0, row by "
+            f"row, are {counts}.",
         )
 
 

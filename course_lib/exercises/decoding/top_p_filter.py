@@ -98,7 +98,7 @@ def top_p_values(subject, case):
 
 @top_p.misconception
 def drops_the_token_that_crosses(logits, p):
-    """You remove the token with which the sum crosses p. It stays.
+    """You remove the token with which the sum crosses p. It should stay.
 
     The tokens that are left have less than p together, and if the very first one is above p, nothing is left at all."""
     falling, order = logits.sort(dim=-1, descending=True)

@@ -121,7 +121,7 @@ def falls_with_the_step(step, d_model, warmup):
 
 @warmup_rate.misconception
 def warms_up_with_the_root_of_warmup(step, d_model, warmup):
-    """You give warmup the exponent -0.5 in the rising part. It is -1.5.
+    """You give warmup the exponent -0.5 in the rising part. It should be -1.5.
 
     There is hardly any warm-up: the two parts meet long before step = warmup."""
     rising = step * warmup**-0.5
