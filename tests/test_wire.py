@@ -124,6 +124,13 @@ def test_the_judge_names_what_the_notebook_names(exercise, mistake):
     assert reports[0].points == reports[1].points
 
 
+def test_the_judge_accepts_a_table_with_sparse_gradients():
+    exercise = all_exercises()["TokenEmbedding"]
+    (right,) = (a for a in exercise.alternatives if a.__name__ == "DerivedFromTorchs")
+    assert right(7, 4).sparse
+    assert grade(exercise, Subject(RemoteBench(RunnerHere(right), 0, seconds=1e6))).passed
+
+
 HOSTILE = {
     "no JSON": b"{",
     "deep nesting": b"[" * 100_000,

@@ -205,7 +205,7 @@ class Bench:
         if isinstance(first, Tensor) and first.requires_grad:
             (first**2).sum().backward()
         gradients = {
-            name: torch.zeros_like(p) if p.grad is None else p.grad.detach().clone()
+            name: torch.zeros_like(p) if p.grad is None else p.grad.detach().clone().to_dense()
             for name, p in self.obj.named_parameters()
             if p.requires_grad
         }
