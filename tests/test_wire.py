@@ -10,9 +10,9 @@ import threading
 import pytest
 import torch
 
-from autograder.inside import runner, wire
-from autograder.inside.wire import HEADER, Channel, Late, WireError, decode, encode
-from autograder.runners import RemoteBench
+from autograder.walls.inside import runner, wire
+from autograder.walls.inside.wire import HEADER, Channel, Late, WireError, decode, encode
+from autograder.walls.runners import RemoteBench
 from course_lib.checking.bench import Bench, Opaque
 from course_lib.checking.grading import grade
 from course_lib.checking.inputs import AffineMap, NextTokenTable

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from autograder.classroom.seed import PUBLIC
 from autograder.hidden import check_hidden
-from autograder.seed import PUBLIC
 from course_lib import check
 from course_lib.checking.diagnosis import sentence_of
 from course_lib.checking.disguise import disguised
