@@ -152,6 +152,14 @@ def test_changed_inputs_are_noticed_but_not_passed_on():
     assert subject.changed_inputs == {"0"} and x.tolist() == [0, 0]
 
 
+def test_a_result_that_an_operation_stumbles_over_is_an_answer_like_any_other():
+    """So the judge, whose operations run in another process, hears what the notebook hears."""
+    subject = Subject(lambda x: x[:1])
+    with pytest.raises(Failure, match="could not be examined"):
+        subject.gradient(torch.ones(3), wrt=0, at=(2,))
+    assert [(event.question, event.answer) for event in subject.trace] == [("gradient", "not possible")]
+
+
 def test_only_plain_data_comes_out():
     class Sneaky(torch.Tensor):
         pass

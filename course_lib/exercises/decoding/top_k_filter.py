@@ -214,9 +214,9 @@ def fails_for_a_large_k(logits, k):
 
 @top_k.misconception
 def removes_nothing(logits, k):
-    """Your result is the logits as they came in. (masked_fill returns a new tensor: what it returns has to be used.)
+    """You remove no token. (masked_fill returns a new tensor: what it returns has to be used.)
 
-    No token is removed."""
+    Your result is the logits as they came in."""
     return logits.clone()
 
 

@@ -275,9 +275,9 @@ def gives_back_log_probabilities(logits, p):
 
 @top_p.misconception
 def removes_nothing(logits, p):
-    """Your result is the logits as they came in. (masked_fill returns a new tensor: what it returns has to be used.)
+    """You remove no token. (masked_fill returns a new tensor: what it returns has to be used.)
 
-    No token is removed."""
+    Your result is the logits as they came in."""
     falling, order = logits.sort(dim=-1, descending=True)
     probabilities = falling.softmax(dim=-1)
     before = probabilities.cumsum(dim=-1) - probabilities

@@ -43,6 +43,11 @@ grouped_query_attention = Exercise(
 )
 
 
+def is_ordinary(case) -> bool:
+    """Large scores have a property of their own: whoever overflows loses no other point."""
+    return bool(case["q"].abs().max() < 25)
+
+
 def grouped_answer(subject, case):
     output, weights = expect_tuple(subject(*case.values()), ("output", "weights"))
     batch, heads, time, _ = case["q"].shape
@@ -53,11 +58,14 @@ def grouped_answer(subject, case):
 
 @grouped_query_attention.property("output (batch, head, query, d_v) and weights (batch, head, query, key)", points=1)
 def grouped_shapes(subject, case):
-    grouped_answer(subject, case)
+    if is_ordinary(case):
+        grouped_answer(subject, case)
 
 
-@grouped_query_attention.property("head i has the weights softmax(q kᵀ / √d_k) over the keys of its group", points=2)
+@grouped_query_attention.property("head i has the weights softmax(q kᵀ / √d_k) over the keys of its group", points=1)
 def grouped_weights(subject, case):
+    if not is_ordinary(case):
+        return
     _, weights = grouped_answer(subject, case)
     expect_distributions(weights)
     expect_right_groups(weights, case)
@@ -83,14 +91,17 @@ def expect_right_groups(weights, case):
 
 @grouped_query_attention.property("the output is the weighted sum of the values of that group", points=1)
 def grouped_output(subject, case):
-    output, _ = grouped_answer(subject, case)
-    expect_close(output, reference.grouped_query_attention(**case)[0], "the output")
+    if is_ordinary(case):
+        output, _ = grouped_answer(subject, case)
+        expect_close(output, reference.grouped_query_attention(**case)[0], "the output")
 
 
 @grouped_query_attention.property(
     "with one group, all heads share it; with as many as heads, each has its own", points=1
 )
 def grouped_extremes(subject, case):
+    if not is_ordinary(case):
+        return
     heads = case["q"].shape[1]
     for groups, which in ((1, "the first group alone"), (heads, f"{heads} groups instead, one for each head")):
         k, v = (case[name][:, :1].repeat(1, groups, 1, 1) for name in "kv")
@@ -102,6 +113,8 @@ def grouped_extremes(subject, case):
 
 @grouped_query_attention.property("gradients go to the group of each head and to no other", points=1)
 def grouped_gradients(subject, case):
+    if not is_ordinary(case):
+        return
     grouped_answer(subject, case)
     heads = case["q"].shape[1]
     subject.require_untouched_inputs()
@@ -110,6 +123,14 @@ def grouped_gradients(subject, case):
             at = (slice(None), head, 0, 0)
             got = subject.gradient(*case.values(), wrt=position, at=at)
             expect_close(got, slope(case, position, at), f"the gradient of head {head} with respect to the {name}")
+
+
+@grouped_query_attention.property("scores beyond 1000 give the right result too", points=1)
+def grouped_far_from_zero(subject, case):
+    output, weights = grouped_answer(subject, case)
+    want_output, want_weights = reference.grouped_query_attention(**case)
+    expect_close(weights, want_weights, "the tensor of weights")
+    expect_close(output, want_output, "the output")
 
 
 def slope(case, position, at):

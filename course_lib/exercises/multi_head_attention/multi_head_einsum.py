@@ -47,13 +47,21 @@ multi_head_einsum = Exercise(
 )
 
 
+def is_ordinary(case) -> bool:
+    """Large scores have a property of their own: whoever overflows loses no other point."""
+    return bool(case["x"].abs().max() < 25)
+
+
 @multi_head_einsum.property("the result is (batch, time, d_model)", points=1)
 def einsum_shape(subject, case):
-    expect_floats(subject(*case.values()), tuple(case["x"].shape))
+    if is_ordinary(case):
+        expect_floats(subject(*case.values()), tuple(case["x"].shape))
 
 
-@multi_head_einsum.property("head i uses its own columns of w_q, w_k, w_v and its own rows of w_o", points=2)
+@multi_head_einsum.property("head i uses its own columns of w_q, w_k, w_v and its own rows of w_o", points=1)
 def einsum_values(subject, case):
+    if not is_ordinary(case):
+        return
     got = expect_floats(subject(*case.values()), tuple(case["x"].shape))
     try:
         expect_close(got, reference.multi_head_einsum(**case))
@@ -73,6 +81,8 @@ def what_one_head_shows(subject, case):
 
 @multi_head_einsum.property("reordering the tokens reorders the result and changes nothing else", points=1)
 def einsum_equivariance(subject, case):
+    if not is_ordinary(case):
+        return
     backwards = {**case, "x": case["x"].flip(1)}
     expect_close(
         subject(*backwards.values()),
@@ -83,11 +93,19 @@ def einsum_equivariance(subject, case):
 
 @multi_head_einsum.property("gradients come back to x and to all four matrices", points=1)
 def einsum_gradients(subject, case):
+    if not is_ordinary(case):
+        return
     einsum_values(subject, case)
     subject.require_untouched_inputs()
     for position, name in enumerate(("x", "w_q", "w_k", "w_v", "w_o")):
         got = subject.gradient(*case.values(), wrt=position, at=(0, 1))
         expect_close(got, slope(case, name), f"the gradient of the result's token [0, 1] with respect to {name}")
+
+
+@multi_head_einsum.property("scores beyond 1000 give the right result too", points=1)
+def einsum_far_from_zero(subject, case):
+    got = expect_floats(subject(*case.values()), tuple(case["x"].shape))
+    expect_close(got, reference.multi_head_einsum(**case))
 
 
 def slope(case, name):
