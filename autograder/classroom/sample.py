@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
@@ -264,9 +265,13 @@ def borrowed_a_notebook(work: Work) -> None:
 
 
 def shared_answers(work: Work) -> None:
+    """In her own way of writing: what the course itself knows may be the same in any two notebooks."""
     work.answer_all(turn=4)
     work.misunderstand(1, turn=4)
     work.misunderstand(3, turn=5)
+    for place in range(len(work.desk.exercises)):
+        cell = work.cell(work.exercise(place).name)
+        cell.source = in_small_steps(cell.source)
 
 
 @student("Oskar Nyman")
@@ -405,7 +410,54 @@ def imports_the_reference(work: Work) -> None:
     work.put(1, f"from {exercise.reference.__module__} import {exercise.name}", NOTHING)
 
 
-# --- other names, other layout --------------------------------------------------------------------------
+# --- another way of writing, other names, other layout ----------------------------------------------------
+
+
+def in_small_steps(text: str) -> str:
+    """The same program, with a line and a name for each step of a long expression, as some people write."""
+    return ast.unparse(ast.fix_missing_locations(SmallSteps().visit(ast.parse(text))))
+
+
+class SmallSteps(ast.NodeTransformer):
+    """Gives a name to each call and each operation within an expression, in the order in which Python gets to them."""
+
+    STEPS = (ast.Call, ast.BinOp, ast.Compare, ast.Subscript)
+    TRANSPARENT = (*STEPS, ast.keyword, ast.Attribute, ast.UnaryOp, ast.Tuple, ast.List, ast.Slice)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.body = self.rewritten(node.body)
+        return node
+
+    def rewritten(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        made: list[ast.stmt] = []
+        for statement in body:
+            for block in ("body", "orelse", "finalbody"):
+                if isinstance(inner := getattr(statement, block, None), list):
+                    setattr(statement, block, self.rewritten(inner))
+            if isinstance(statement, ast.Assign | ast.Return) and statement.value is not None:
+                self.take_apart(statement.value, made)
+            made.append(statement)
+        return made
+
+    def take_apart(self, node: Any, made: list[ast.stmt]) -> None:
+        """Put the parts of an expression before it. Of what may run never, or more than once, nothing is taken."""
+        for place, value in ast.iter_fields(node) if isinstance(node, self.TRANSPARENT) else ():
+            if isinstance(value, list):
+                setattr(node, place, [self.step(part, made) for part in value])
+            elif isinstance(value, ast.AST):
+                setattr(node, place, self.step(value, made))
+
+    def step(self, node: Any, made: list[ast.stmt]) -> Any:
+        self.take_apart(node, made)
+        if not isinstance(node, self.STEPS) or is_super(node):
+            return node
+        name = f"step_{len(made)}"
+        made.append(ast.Assign([ast.Name(name, ast.Store())], node, lineno=0))
+        return ast.Name(name, ast.Load())
+
+
+def is_super(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
 
 
 def disguised(text: str) -> str:
