@@ -112,6 +112,10 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
     one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these")
 
+    one = command("written", run_written, "write a page with all answers to each written question, and enter marks")
+    one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
+    one.add_argument("--marks", nargs="+", type=Path, default=[], metavar="FILE", help="tables saved from the pages")
+
     one = command("report", run_report, "write one page about the class: what to talk about, who needs help, scores")
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="this one alone (default: all that are graded)")
     one.add_argument("--student", metavar="STUDENT", default="", help="a page about this student, across assignments")
@@ -372,6 +376,26 @@ def run_report(options: argparse.Namespace) -> int:
     chosen = [options.assignment] if options.assignment else None
     say(f"report: {escape(str(write_report(course_of(options), chosen, options.student)))}")
     return 0
+
+
+def run_written(options: argparse.Namespace) -> int:
+    """0 if every mark could be entered."""
+    from autograder.reporting.report import graded_assignments
+    from autograder.reporting.written import mark_written
+
+    course = course_of(options)
+    assignments = [options.assignment] if options.assignment else graded_assignments(course)
+    outcomes = mark_written(course, assignments, options.marks)
+    for outcome in outcomes:
+        counts = f"{outcome.answers} answers, {outcome.marked} marked, {outcome.blank} left empty"
+        say(f"[bold]{escape(outcome.question.id)}[/bold]: {counts}: {escape(str(outcome.page))}")
+        for change in outcome.changes:
+            say(f"  entered: {escape(change)}")
+        for problem in outcome.problems:
+            say(f"  [bold]not entered:[/bold] {escape(problem)}")
+    if not outcomes:
+        say("None of this has a written question.")
+    return 1 if any(outcome.problems for outcome in outcomes) else 0
 
 
 def run_export(options: argparse.Namespace) -> int:

@@ -415,13 +415,14 @@ def students_cells(cells: Sequence[NotebookNode]) -> list[NotebookNode]:
             text = as_text(cell.get("source")) if cell.get("cell_type") == "markdown" else ""
             heading = (HEADING.findall(text) or [heading])[-1]
             asked = QUESTION.search(text)
-            question = asked[0] if asked else ""
+            question = asked[0] if asked else question
             continue
         if details and not any(details.get(role) for role in ("grade", "solution", "task")):
             continue  # the set-up
-        above = [part for part in (heading, question) if part]
+        is_written = bool(details.get("grade")) and cell.get("cell_type") == "markdown"
+        above = [part for part in (heading, question if is_written else "") if part]
         kept += [new_markdown_cell("\n\n".join(above))] if above else []
-        heading = question = ""
+        heading, question = "", "" if is_written else question
         kept.append(cell)
     return kept
 
