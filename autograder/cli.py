@@ -117,7 +117,9 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--marks", nargs="+", type=Path, default=[], metavar="FILE", help="tables saved from the pages")
 
     one = command("report", run_report, "write one page about the class: what to talk about, who needs help, scores")
-    one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="this one alone (default: all that are graded)")
+    one.add_argument(
+        "assignment", nargs="?", metavar="ASSIGNMENT", help="this one alone (default: all that are graded)"
+    )
     one.add_argument("--student", metavar="STUDENT", default="", help="a page about this student, across assignments")
 
     one = command("export", run_export, "write CSV files: for the LMS, per exercise, per misconception")

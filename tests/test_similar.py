@@ -199,7 +199,7 @@ def test_nothing_is_executed():
 def test_lines_that_are_the_same_are_marked():
     first, second = SharedAnswer("e", 1, 1, "a = f(b)\nc = 1\nreturn a", "x = f(y)\nreturn  x").marked_lines()
     assert first == [("a = f(b)", True), ("c = 1", False), ("return a", True)]
-    assert second == [("x = f(y)", True), ("return  x", True)]
+    assert second == [("x = f(y)", True), ("return x", True)]
 
 
 @pytest.fixture(scope="module")
@@ -219,14 +219,14 @@ def test_everything_that_the_course_shows_says_nothing(shown_in_masks):
 def test_who_made_the_same_mistake_is_not_accused(shown_in_masks):
     """Independently, in words of their own, in one exercise or in several."""
     ada = {
-        "causal_mask": "def causal_mask(n):\n    future = torch.triu(torch.ones(n, n), diagonal=0).bool()\n    return ~future",
+        "causal_mask": "def causal_mask(n):\n    future = torch.triu(torch.ones(n, n)).bool()\n    return ~future",
         "padding_mask": "def padding_mask(lengths, n):\n    return torch.arange(n) <= lengths[:, None]",
         "masked_softmax": "def masked_softmax(scores, mask):\n    scores = scores.masked_fill(~mask, -1e9)\n"
         "    return torch.softmax(scores, dim=-1)",
     }
     bob = {
-        "causal_mask": "def causal_mask(n):\n    m = torch.ones(n, n).triu(diagonal=0)\n    return m.bool().logical_not()",
-        "padding_mask": "def padding_mask(lengths, n):\n    pos = torch.arange(n)\n    return pos <= lengths.unsqueeze(1)",
+        "causal_mask": "def causal_mask(n):\n    m = torch.ones(n, n).triu(diagonal=0)\n    return m.bool() == 0",
+        "padding_mask": "def padding_mask(lengths, n):\n    p = torch.arange(n)\n    return p <= lengths.unsqueeze(1)",
         "masked_softmax": "def masked_softmax(scores, mask):\n    filled = scores.masked_fill(mask == 0, -1e9)\n"
         "    weights = torch.softmax(filled, dim=-1)\n    return weights",
     }
@@ -246,7 +246,9 @@ def test_large_class_needs_few_comparisons(monkeypatch):
     operators = ["+", "-", "*", "/", "@", "%", "**", "//"]
 
     def invented(size):
-        lines = [f"    v{i} = torch.f{dice.randrange(200)}(v{i - 1}) {dice.choice(operators)} v0" for i in range(1, size)]
+        lines = [
+            f"    v{i} = torch.f{dice.randrange(200)}(v{i - 1}) {dice.choice(operators)} v0" for i in range(1, size)
+        ]
         return "\n".join(["def pad_batch(v0):", *lines])
 
     texts = {f"s{i:04}": invented(8) for i in range(1000)}

@@ -37,7 +37,13 @@ RIGHT, NOTHING = "right", "nothing"  # what is expected of an exercise, if not t
 
 MOODLE = "{name}_"  # begins the names of folders that come from there
 STUB = "raise NotImplementedError()"
-WRITTEN_ANSWER = "The picture above shows it: what is hidden gets no weight, and so it cannot change the result."
+WRITTEN_ANSWERS = (
+    "The picture above shows it: what is hidden gets no weight, and so it cannot change the result.",
+    "I would look at the shapes first. If they are right, then at the values on a very small example.",
+    "It sees what it should not see. So it has nothing to learn, and later, when that is missing, it fails.",
+    "I am not sure. I think that $softmax(x)$ is computed over the wrong axis.",
+    "Because the loss is an average, and an average hides the few places that matter.",
+)
 
 
 @dataclass(frozen=True)
@@ -178,7 +184,7 @@ class Work:
     def answer_all(self, turn: int = 0) -> None:
         for place in range(len(self.desk.exercises)):
             self.answer(place, turn)
-        self.write_prose()
+        self.write_prose(turn)
 
     def misunderstand(self, place: int, turn: int) -> None:
         """An answer with a misconception."""
@@ -186,11 +192,11 @@ class Work:
         mistake, text = mistakes[turn % len(mistakes)]
         self.put(place, text, mistake)
 
-    def write_prose(self) -> None:
+    def write_prose(self, turn: int = 0) -> None:
         """Something in the cells that are marked by hand."""
         for cell in self.notebook.cells:
             if cell.cell_type == "markdown" and cell.metadata.get("nbgrader", {}).get("solution"):
-                cell.source = WRITTEN_ANSWER
+                cell.source = WRITTEN_ANSWERS[turn % len(WRITTEN_ANSWERS)]
 
     def as_text(self) -> str:
         return json.dumps(self.notebook, indent=1, ensure_ascii=False) + "\n" if self.text is None else self.text
@@ -537,7 +543,7 @@ def one_of_many(desk: Desk, choices: list[list[tuple[str, str]]], number: int, f
         expected, text = texts[(digit + shift) % len(texts)]
         shift += digit
         work.put(place, text, expected)
-    work.write_prose()
+    work.write_prose(number)
     id, file = f"student{number:04d}", f"student{number:04d}/{desk.assignment}.ipynb"
     submitted = sample_due_date(desk.assignment) - timedelta(minutes=number + 1)
     write_dated(desk.course.ledger, folder / file, work.as_text(), submitted)

@@ -9,9 +9,9 @@ nbgrader_config.py, so `nbgrader generate_feedback` and formgrader write the sam
 - Whatever a student wrote or printed is hostile until it is cleaned: only harmless elements, attributes and classes
   are left, and the page's Content-Security-Policy forbids scripts and all requests.
 - Pictures are part of the page, those that were pasted into a written answer too.
-- A page begins with the student's name, the score and a list of mistakes. Then come the answers with what the checks say,
-  under the headings of their sections. The course's own text and demonstrations are left out: most are not run when a
-  submission is graded, and the text speaks of their outputs.
+- A page begins with the student's name, the score and a list of mistakes. Then come the answers with what the checks
+  say, under the headings of their sections. The course's own text and demonstrations are left out: most are not run
+  when a submission is graded, and the text speaks of their outputs.
 - The text of hidden tests is left out, long outputs are shortened.
 """
 
@@ -384,7 +384,9 @@ def mistake(answer: ExerciseVerdict) -> Mistake:
         return Mistake(answer.name, "It could not be run, so it has no points.", f"{answer.name}_check")
     if answer.points >= answer.max_points:
         named = f" {answer.sentence}" if answer.sentence else ""
-        return Mistake(answer.name, f"Right on the cases that you saw, not on all hidden ones.{named}", f"{answer.name}_hidden")
+        return Mistake(
+            answer.name, f"Right on the cases that you saw, not on all hidden ones.{named}", f"{answer.name}_hidden"
+        )
     sentence = answer.sentence or shortened_line(answer.message) or "Not all of its checks pass."
     return Mistake(answer.name, sentence, f"{answer.name}_check")
 

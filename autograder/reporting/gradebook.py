@@ -140,7 +140,15 @@ def written_marks(course: Course, assignment: str) -> list[Mark]:
             .filter(SubmittedAssignment.name == assignment, GradeCell.cell_type == "markdown")
         )
         found = [
-            Mark(student, name, most, by_hand, auto is not None, by_hand is not None and open_, said.get((student, name), ""))
+            Mark(
+                student,
+                name,
+                most,
+                by_hand,
+                auto is not None,
+                by_hand is not None and open_,
+                said.get((student, name), ""),
+            )
             for student, name, most, by_hand, auto, open_ in grades
         ]
     return sorted(found, key=lambda mark: (mark.question, mark.student))

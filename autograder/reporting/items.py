@@ -1,7 +1,7 @@
 """Item analysis: what each exercise and each written question tells about a class, and about itself.
 
-Difficulty is the mean share of the points. Discrimination is the correlation of the points in one exercise with those in
-all others: near 0, an exercise does not tell who knows the subject; below 0, those who know it fail.
+Difficulty is the mean share of the points. Discrimination is the correlation of the points in one exercise with those
+in all others: near 0, an exercise does not tell who knows the subject; below 0, those who know it fail.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ class Step:
     reached: int
     passed: int
 
+    def lost(self) -> int:
+        return self.reached - self.passed
+
 
 @dataclass(frozen=True)
 class Item:
@@ -41,6 +44,12 @@ class Item:
     hidden: float | None = None
     steps: tuple[Step, ...] = ()
     waiting: int = 0  # written answers that have no mark yet
+    blank: int = 0  # written answers that were left empty
+
+    @property
+    def hardest(self) -> Step | None:
+        """The property at which most fail, of those who get there."""
+        return max((step for step in self.steps if step.passed < step.reached), key=Step.lost, default=None)
 
     @property
     def remark(self) -> str:
@@ -48,7 +57,7 @@ class Item:
             return "Those who did well elsewhere fail here. Is the question clear?"
         if self.students and self.share >= EASY:
             return "Nearly everybody has it."
-        if self.discrimination is not None and self.discrimination < LITTLE:
+        if self.discrimination is not None and round(self.discrimination, 2) < LITTLE:
             return "Tells little about who did well elsewhere."
         if self.visible is not None and self.hidden is not None and self.visible - self.hidden >= 0.2:
             return "Many pass what they see and fail the hidden cases."
@@ -59,7 +68,9 @@ def exercise_items(found: Sequence[Verdict]) -> list[Item]:
     """The exercises in the order of the notebook. What was not run says nothing; what was left empty counts 0."""
     graded = [v for v in found if v.status == "graded" and any(e.outcome != "not run" for e in v.exercises)]
     answers = [{e.name: e for e in verdict.exercises} for verdict in graded]
-    names = dict.fromkeys(e.name for verdict in sorted(graded, key=lambda v: -len(v.exercises)) for e in verdict.exercises)
+    names = dict.fromkeys(
+        e.name for verdict in sorted(graded, key=lambda v: -len(v.exercises)) for e in verdict.exercises
+    )
     return [exercise_item(name, [own for own in answers if name in own]) for name in names]
 
 
@@ -109,6 +120,7 @@ def written_items(marks: Sequence[Mark], found: Sequence[Verdict]) -> list[Item]
                 share=share(sum(scores), sum(mark.max_score for mark in done)),
                 discrimination=correlated(scores, [code[mark.student] for mark in done]),
                 waiting=len(these) - len(done),
+                blank=sum(mark.is_blank and mark.score is None for mark in done),
             )
         )
     return items
@@ -125,5 +137,3 @@ def correlated(first: Sequence[float], second: Sequence[float]) -> float | None:
         return correlation(first, second)
     except StatisticsError:  # all alike
         return None
-
-

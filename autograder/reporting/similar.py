@@ -56,8 +56,8 @@ class SharedAnswer:
     second: str
 
     def marked_lines(self) -> tuple[list[Line], list[Line]]:
-        """Both answers as (line, is it in the other one too but for names and layout?), comments left out."""
-        sides = [text[:LONGEST].splitlines()[:MOST_LINES] for text in (self.first, self.second)]
+        """Both answers as (line, is it in the other one too but for names?), without comments and docstrings."""
+        sides = [plain_code(text)[:LONGEST].splitlines()[:MOST_LINES] for text in (self.first, self.second)]
         bare = [[rename(tokens_in(line)) for line in side] for side in sides]
         first, second = (
             [(line, bool(tokens) and tokens in others) for line, tokens in zip(side, own)]
@@ -232,9 +232,7 @@ class Fragments:
     def kept(self) -> set[int]:
         """The smallest number in each window of neighbouring runs, and all links."""
         windows = (
-            min(numbers[i : i + WINDOW])
-            for numbers in self.runs
-            for i in range(max(1, len(numbers) - WINDOW + 1))
+            min(numbers[i : i + WINDOW]) for numbers in self.runs for i in range(max(1, len(numbers) - WINDOW + 1))
         )
         return {*windows, *self.links}
 

@@ -3,8 +3,8 @@
 written/02_masks/why_low_loss.html   the question, the model answer, the rubric, all answers; marks can be entered there
 written/02_masks/why_low_loss.csv    the same marks as a table, for a spreadsheet
 
-`written` first enters the marks that a person has put into the table (or has saved from the page), then writes both anew
-from the gradebook, which formgrader shows too. What was recorded when the table was written is kept beside it, in
+`mark_written` first enters the marks that a person has put into the table (or has saved from the page), then writes
+both anew from the gradebook, which formgrader shows too. What was recorded when the table was written is kept beside it, in
 .why_low_loss.json: so it is known which marks are new, and a mark given in formgrader meanwhile is not overwritten.
 """
 
@@ -229,7 +229,9 @@ def rows_in(path: Path) -> Iterator[Row]:
     if missing:
         raise CourseError(f"{path} has no column {sorted(missing)[0]!r}. The first line has to name the columns.")
     for line in lines:
-        cells = [undefused((line.get(name) or "").strip()) for name in ("question", "student", "answer", "mark", "comment")]
+        cells = [
+            undefused((line.get(name) or "").strip()) for name in ("question", "student", "answer", "mark", "comment")
+        ]
         yield Row(*cells, where=f"{path.name}, line {lines.line_num}")
 
 
@@ -244,7 +246,9 @@ Remembered = dict[str, tuple[float | None, str, str]]  # student -> mark, commen
 def remembered(path: Path) -> Remembered:
     """What the gradebook said when the table was written."""
     try:
-        return {student: (mark, comment, what) for student, (mark, comment, what) in json.loads(path.read_text()).items()}
+        return {
+            student: (mark, comment, what) for student, (mark, comment, what) in json.loads(path.read_text()).items()
+        }
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
@@ -350,7 +354,8 @@ def write_down(
     else:
         course.ledger.write(outcome.table, text)
     state: Remembered = {
-        answer.mark.student: (answer.mark.score, answer.mark.comment, marked_digest(answer, before)) for answer in answers
+        answer.mark.student: (answer.mark.score, answer.mark.comment, marked_digest(answer, before))
+        for answer in answers
     }
     course.ledger.write(memory, json.dumps(state, indent=0, sort_keys=True))
 
