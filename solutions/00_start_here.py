@@ -877,6 +877,12 @@ claim("and not with (40,)", ((perfect - y) ** 2).mean() > 0.5)
 # numbers. The property "the shares along dim add up to 1" finds it. (Or: a layer that looks at padding. Property: the
 # result at real positions stays the same when only the padding changes. Or: a loss between (40, 1) and (40,).
 # Property: a perfect prediction has loss 0.)
+#
+# **Rubric**
+#
+# - 1 point: a mistake that gives the right shape and wrong numbers, with the place where it would happen
+# - 1 point: a property that holds for right code and fails with just this mistake; "compare with the right values" is
+#   not one
 # ### END SOLUTION
 
 # %% [markdown]

@@ -1269,6 +1269,12 @@ claim("both are equal at n = 2d", equal[0] == equal[1])
 # vectors are multiplied by the same matrices and stay equal (attention is permutation equivariant with them, too).
 # Something that depends on the position has to be added to the vectors, so that the first and the fifth word are no
 # longer equal.
+#
+# **Rubric**
+#
+# - 1 point: same vector, hence same query, key and value, hence same output, and learned matrices do not change that;
+#   half a point if the matrices are left out
+# - 1 point: something that depends on the position has to be added to the input
 # ### END SOLUTION
 
 # %% [markdown]

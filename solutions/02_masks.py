@@ -682,6 +682,12 @@ plt.show()
 # causal mask, or with one that is inverted or off by one, a position sees in its input the very token it has to
 # predict. It learns to copy that token, so the training loss falls to nearly 0. In generation the token does not exist
 # yet, and the model has never learned to predict it from the past, so the text is nonsense.
+#
+# **Rubric**
+#
+# - 1 point: asks for the causal mask (or for a leak map), and says that a position sees the token that it has to
+#   predict
+# - 1 point: explains both: the loss falls because the token is copied, and in generation there is nothing to copy
 # ### END SOLUTION
 
 # %% [markdown]

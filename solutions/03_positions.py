@@ -1011,6 +1011,13 @@ plt.show()
 # measurement shows that the loss jumps as soon as the text is longer. Changes: use a scheme that depends on distance
 # and fades out, such as ALiBi; or RoPE with further training on long texts; or train on texts as long as those to be
 # read.
+#
+# **Rubric**
+#
+# - 1 point: right: a vector exists for every position, nothing crashes; wrong: the other layers have never seen those
+#   positions; half a point for one of the two
+# - 1 point: two changes that would help, such as ALiBi, RoPE with training on long texts, or training on the lengths
+#   that are used; half a point for one
 # ### END SOLUTION
 
 # %% [markdown]

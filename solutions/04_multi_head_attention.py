@@ -1207,6 +1207,12 @@ claim("with four heads, most can go one at a time", int((lost[4].max(dim=1).valu
 # so a token can look at several places at once with full strength, and their results stay apart, side by side,
 # instead of being averaged. Each head has fewer features for its queries, keys and values: a coarser measure of
 # similarity, and less room for what it carries over.
+#
+# **Rubric**
+#
+# - 1 point: parameters and multiplications stay the same, with the reason (each head has an eighth of the features)
+# - 1 point: several patterns at once that are not averaged, and fewer features for each head; half a point for one of
+#   the two
 # ### END SOLUTION
 
 # %% [markdown]

@@ -808,6 +808,12 @@ plt.show()
 # running averages are used instead, training and use differ. The mask only removes padding from the statistics; the
 # neighbours' real words are still in them. LayerNorm takes its statistics from the position's own features, so batch
 # size, neighbours and padding make no difference.
+#
+# **Rubric**
+#
+# - 1 point: the result for a sentence depends on the others in its batch, or on running averages that differ from
+#   training
+# - 1 point: the mask removes padding only, and the neighbours' real words stay in the statistics
 # ### END SOLUTION
 
 # %% [markdown]
@@ -1303,6 +1309,13 @@ show_runs(results)
 # difference can be chance: a single ReLU run had a late spike. It does not follow that GELU is better in general, nor
 # on language, nor at another width, learning rate or length of training, nor that the curve near 0 is the reason.
 # More seeds would be the next step.
+#
+# **Rubric**
+#
+# - 1 point: question and expectation: what exactly is changed, and what was expected, with a reason
+# - 1 point: a fair comparison: one thing differs, the numbers are given, at least two seeds each
+# - 1 point: result: in words and numbers, the spread between seeds included
+# - 1 point: conclusion: what follows, and what does not
 # ### END SOLUTION
 
 # %% [markdown]

@@ -855,6 +855,11 @@ claim("every argument has an effect", all((r - right_result).abs().max() > 0.01 
 # Keys and values come from the decoder itself, so nothing of the source reaches the target. The model can learn which
 # French is likely (a language model), but not to translate: it writes fluent French about something else. Test: the
 # gradient of the result with respect to `memory` is 0 everywhere; or change the memory and see that nothing changes.
+#
+# **Rubric**
+#
+# - 1 point: a language model of French and no translation, since nothing of the source reaches the target
+# - 1 point: a test without training: the gradient with respect to the memory, or another memory and the same result
 # ### END SOLUTION
 
 # %% [markdown]

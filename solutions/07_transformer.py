@@ -547,6 +547,11 @@ claim("the two are the same function", max(differences) < 1e-12)
 # Rows of padding are left out of the comparison, and what the decoder is given (the shift by one place) is up to the
 # caller. Tests: the first loss; learning two sentences by heart; a sentence alone and in a padded batch; training with
 # dropout and looking at what is zeroed.
+#
+# **Rubric**
+#
+# - 1 point: a first mistake that the comparison cannot see, and a test that finds it; half a point without the test
+# - 1 point: a second one, of another kind, and its test; half a point without the test
 # ### END SOLUTION
 
 # %% [markdown]

@@ -1025,6 +1025,12 @@ claim("and changes no gradient", all(torch.equal(a, b) for a, b in zip(kept, rec
 # against Anna's 7.4: her model gives the whole text a higher probability. (1 point.) Questions, one of these is enough:
 # is it the validation loss, on a text neither model was trained on, and not the training loss? The same text? Nats or
 # bits? Was padding counted, were the targets smoothed, is there a leak? (1 point.)
+#
+# **Rubric**
+#
+# - 1 point: no: a loss per token depends on the token; per word Ben has 2.25 nats and Anna 2.0
+# - 1 point: one more question that matters: validation or training, the same text, nats or bits, padding, smoothing, a
+#   leak
 # ### END SOLUTION
 
 # %% [markdown]
@@ -1058,6 +1064,13 @@ claim("and changes no gradient", all(torch.equal(a, b) for a, b in zip(kept, rec
 # than once. With half the batch each gradient is noisier, but there are twice as many of them, and that weighs more
 # here. For the same reason I would not expect dropout or weight decay to help. Mark the four points of the rubric one
 # by one; an honest "no gain, because …" with evidence earns all of them.
+#
+# **Rubric**
+#
+# - 1 point: one change at a time, within the budget
+# - 1 point: evidence: validation loss or phoneme error before and after, and what the curve shows
+# - 1 point: doubt: a second seed, or another reason to believe that it is not chance
+# - 1 point: an explanation that the curve supports; "no gain, because …" counts as well
 # ### END SOLUTION
 
 # %% [markdown]

@@ -954,6 +954,11 @@ claim("the calibration error is small", error < (0.12 if FAST else 0.08))
 # length penalty, prefers answers that are too short). (1 point.) The KV cache does not change the result: because of
 # the causal mask the keys and values of earlier positions never change, so cached and uncached decoding give the same
 # tokens (up to rounding). Leaving it off only makes the work cubic instead of quadratic. (1 point.)
+#
+# **Rubric**
+#
+# - 1 point: the most probable text is not the best one: dull, short or repetitive; what to do instead
+# - 1 point: the cache changes no result, since earlier keys and values never change; it only saves work
 # ### END SOLUTION
 
 # %% [markdown]

@@ -527,6 +527,11 @@ claim("more than half of the attention lies elsewhere", min(moved) > 0.5)
 # everything. (1 point.) Measure by intervening: the same letters with *student* removed or replaced by another word,
 # many letters, and compare how often the answer changes with what other words do; or compare otherwise equal
 # applicants. (1 point.)
+#
+# **Rubric**
+#
+# - 1 point: attention shows that something is used, not what for; or other weights could give the same answer
+# - 1 point: an intervention: change or remove the word in many letters, and compare with other words
 # ### END SOLUTION
 
 # %% [markdown]
@@ -1002,6 +1007,11 @@ claim("BERT-large has 335.1 million", round(millions["BERT-large"], 1) == 335.1)
 # it completes a mail there is no right-hand side, and an encoder that has only filled gaps with both sides in view has
 # never learned to do without one. (A decoder could also be used for (a), with its last position as the text's vector,
 # but every other position would see only half of the mail.) (1 point.)
+#
+# **Rubric**
+#
+# - 1 point: (a) encoder, padding mask only, masked language model, then fine-tuning, with the reason
+# - 1 point: (b) decoder, causal mask, next token, with the reason why the encoder does not do
 # ### END SOLUTION
 
 # %% [markdown]

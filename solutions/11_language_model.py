@@ -658,6 +658,12 @@ if not FAST:
 # (prompt, temperature): greedy samples and prompts from the training text copy more. (1 point.) No: what a sample does
 # not show can still be there. With the right prompt, for example the beginning of a page that was seen often, the model
 # may continue it word for word; and copies with small changes are not counted. (1 point.)
+#
+# **Rubric**
+#
+# - 1 point: a measurement over many samples with a control, such as held-out text; or how often the paragraph stands in
+#   the training text
+# - 1 point: no: what a sample does not show may come out with another prompt
 # ### END SOLUTION
 
 # %% [markdown]
@@ -923,6 +929,11 @@ if not FAST:
 # of steps and the amount of text were fixed: a large model on one megabyte would learn it by heart, and the held-out
 # loss would rise again; watch the held-out curve, or let the text grow with the model (Hoffmann et al. 2022). The best
 # learning rate changes with the size; repeat the sweep at each size.
+#
+# **Rubric**
+#
+# - 1 point: a first reason for doubt, with what would be measured
+# - 1 point: a second reason of another kind
 # ### END SOLUTION
 
 # %% [markdown]

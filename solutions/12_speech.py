@@ -749,6 +749,12 @@ claim("most frames are blank", blank_share > 0.5)
 # 0 and the loss infinite. So it hits fast recordings, those with repeated digits first. (1 point.) The decoder does
 # not: it may say any number of digits about any number of frames, and its loss stays finite, though it has to tell
 # digits apart that share a frame. (1 point.)
+#
+# **Rubric**
+#
+# - 1 point: six frames, for the labels and the blanks between equal ones; so fast speech and repeated digits come
+#   first; half a point without the number
+# - 1 point: the decoder does not: its loss stays finite for any number of frames
 # ### END SOLUTION
 
 # %% [markdown]
@@ -1013,6 +1019,11 @@ else:
 # between people; those whose voice, age or accent is unlike all 40 will fare worst. If the two figures were nearly
 # equal, 40 people would have been enough; otherwise more speakers help more than more recordings of the same.
 # (1 point.)
+#
+# **Rubric**
+#
+# - 1 point: divide by speaker, and measure on people who are in no part of the training
+# - 1 point: expects more errors and differences between people, and says what follows from it
 # ### END SOLUTION
 
 # %% [markdown]

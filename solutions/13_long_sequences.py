@@ -1182,6 +1182,11 @@ claim("reading takes about two hundred times as long", 150 < reading / computing
 # point: with a window of 512 and 4 layers a position hears of the last 4 · 511 = 2,044 positions and of no others
 # (section 3, the figure of who reaches whom); the strided mask, a memory of segments or linear attention reach further,
 # each at its own price.
+#
+# **Rubric**
+#
+# - 1 point: memory is linear, time is not: n² scores, with a number and the cell that shows it
+# - 1 point: 4 · 511 = 2,044 positions and no further, with the cell that shows it
 # ### END SOLUTION
 
 # %% [markdown]

@@ -1052,6 +1052,13 @@ claim("and it is wrong", int(right_up_to_64(65)[0].sum()) == 65)
 # The features are normalised with the mean of the whole batch, so the result depends on the other recordings. Test: a
 # recording alone and in a batch gives the same output, in evaluation mode, up to 1e-5 in float32, since sums are taken
 # in another order.
+#
+# **Rubric**
+#
+# - 1 point: a first mistake that is plausible and silent
+# - 1 point: a test that catches it and accepts right code: inputs, what is measured, the right value, the tolerance
+# - 1 point: a second mistake that is plausible and silent
+# - 1 point: a test that catches it and accepts right code
 # ### END SOLUTION
 
 # %% [markdown]
