@@ -2,8 +2,8 @@
 
 The student's function is given an implementation of another exercise and says whether it is right. It is tried on that
 exercise's own answers: it should accept the reference and every alternative, and reject every misconception. Points are
-given for the share of mistakes caught and the share of right answers accepted. A test that accepts everything or rejects
-everything earns nothing, and one that guesses nearly always earns nothing too.
+given for the share of mistakes caught and the share of right answers accepted. A test that accepts everything, or
+rejects everything, earns nothing, and one that guesses nearly always earns nothing too.
 
 The *misconceptions* of such an exercise are wrong tests, and its *alternatives* are other tests that catch everything.
 Its cases are not written down but drawn: which implementation is asked about when, and in which disguise.
@@ -66,8 +66,8 @@ class WrittenTest(Exercise):
     def questions(self, seed: str = "", everything: bool = False) -> list[Case]:
         """What a test is asked, about everything or about what is shown; the same for the same seed.
 
-        The questions come in rounds. Each round has one right implementation, and no mistake twice: from what it has met
-        before in a round, a test learns nothing about the next one. Where only a few mistakes are tried, the right
+        The questions come in rounds. Each round has one right implementation, and no mistake twice: from what it has
+        met before in a round, a test learns nothing about the next one. Where only a few mistakes are tried, the right
         implementations are asked about twice as well, so that guessing does not pay.
         """
         return drawn(self.name, seed, everything)
