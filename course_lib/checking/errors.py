@@ -32,7 +32,7 @@ EXPLANATIONS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"stack expects each tensor to be equal size, but got (\[.*?\]) at entry (\d+) and (\[.*?\]) at entry (\d+)",
-        "Only tensors of the same shape can be stacked, but number {1} of the list has shape {0} and number {3} has {2}.",
+        "Only tensors of the same shape can be stacked, but number {1} of the list has shape {0}, number {3} {2}.",
     ),
     (
         r"expected input(\[.*?\]) to have (\d+) channels, but got (\d+) channels instead",
