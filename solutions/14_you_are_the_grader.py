@@ -681,7 +681,7 @@ axes[1].set(
 axes[2].plot(tolerances, [100 * n / 65 for n in tolerance_results], "o-", label="mistakes caught")
 axes[2].plot(tolerances, [100 * n / len(right_attentions) for n in right_results], "s-", label="right ones accepted")
 axes[2].set(title="Tolerance", xscale="log", xlabel="absolute tolerance", ylabel="%", ylim=(0, 105))
-axes[2].legend(frameon=False, loc="center right")
+axes[2].legend(frameon=False, loc="lower right", fontsize=8, handlelength=1.2)
 plt.show()
 
 # %% claims
