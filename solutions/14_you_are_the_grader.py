@@ -595,7 +595,8 @@ claim("gradients and side effects find what no output shows", len(outputs) < 45)
 # - Your function is given an *implementation* and returns True if it is right, False if not. If it raises an error, or
 #   the implementation does, that counts as False, so a failed `assert` is a rejection, too.
 # - It is tried on right implementations (the course's own and quite different ones) and on known mistakes. The check
-#   tries some of the mistakes; when your notebook is graded, all of them are tried, under other names.
+#   tries some of the mistakes; when your notebook is graded, all of them are tried, under other names. Most are tried
+#   twice, and count only if your test gives the right answer both times.
 # - With a share $a$ of right ones accepted and a share $c$ of mistakes caught you get
 #   $\text{points} \times \max(0,\, a + c - 1)$, rounded down. Accepting everything earns nothing, and so does rejecting
 #   everything.
