@@ -41,11 +41,11 @@ lint: $(TEST)  ## check style and types
 	$(PY) -m mypy
 
 build: $(LAB)  ## make notebooks/ from solutions/, and the index of mistakes (CHECK=1: only say whether they are up to date)
-	@$(PY) -m autograder.build $(if $(CHECK),--check)
+	@$(PY) -m autograder.authoring.build $(if $(CHECK),--check)
 	@$(PY) -m course_lib.checking $(if $(CHECK),--check)
 
 claims: $(LAB)  ## prove what the text says about whole trainings, where it has changed (minutes)
-	@$(PY) -m autograder.claims
+	@$(PY) -m autograder.authoring.claims
 
 grade: $(LAB)  ## release the assignments, grade a sample class of 24, write feedback and report
 	@$(PY) -m autograder sample

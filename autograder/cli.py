@@ -14,16 +14,16 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from autograder.class_folder import DEFAULT, make_class, make_folder, require_class
+from autograder.classroom.class_folder import DEFAULT, make_class, make_folder, require_class
 from autograder.errors import CourseError
 from autograder.files import told_of_kept_files
-from autograder.inside import walls
-from autograder.sight import class_folders
+from autograder.walls.inside import walls
+from autograder.walls.sight import class_folders
 
 if TYPE_CHECKING:
-    from autograder.course import Course
-    from autograder.grade import Summary
-    from autograder.verdict import Verdict
+    from autograder.classroom.course import Course
+    from autograder.classroom.grade import Summary
+    from autograder.judging.verdict import Verdict
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -142,7 +142,7 @@ def positive(text: str) -> int:
 
 
 def course_of(options: argparse.Namespace) -> Course:
-    from autograder.course import Course
+    from autograder.classroom.course import Course
 
     root = options.course.resolve()
     if options.run not in MAKE_A_CLASS:
@@ -166,8 +166,8 @@ def run_init(options: argparse.Namespace) -> int:
 
 
 def run_release(options: argparse.Namespace) -> int:
-    from autograder.build import stems
-    from autograder.release import release
+    from autograder.authoring.build import stems
+    from autograder.authoring.release import release
 
     course = course_of(options)
     assignments = options.assignments or stems()
@@ -180,7 +180,7 @@ def run_release(options: argparse.Namespace) -> int:
 
 
 def run_collect(options: argparse.Namespace) -> int:
-    from autograder.collect import collect
+    from autograder.classroom.collect import collect
 
     course = course_of(options)
     collected = collect(course, options.downloaded, options.assignment, options.pattern)
@@ -201,7 +201,7 @@ def run_collect(options: argparse.Namespace) -> int:
 
 def run_grade(options: argparse.Namespace) -> int:
     if options.scheduler:
-        from autograder.cluster import ClusterWorkers
+        from autograder.classroom.cluster import ClusterWorkers
 
         folders = class_folders(options.course, options.db)
         with ClusterWorkers(options.scheduler, options.without_walls, folders) as workers:
@@ -212,7 +212,7 @@ def run_grade(options: argparse.Namespace) -> int:
 
 
 def require_walls(told_so: bool) -> None:
-    from autograder.warm import walled_off
+    from autograder.walls.warm import walled_off
 
     if not told_so and not walled_off():
         raise CourseError(NO_WALLS)
@@ -222,15 +222,15 @@ class local_workers:
     """Warm processes start first; while they import torch, so does the grader."""
 
     def __init__(self, options: argparse.Namespace):
-        from autograder.warm import Warm, processors
+        from autograder.walls.warm import Warm, processors
 
         folders = class_folders(options.course, options.db)
         self.warm = [Warm(folders=folders) for _ in range(options.jobs or processors())]
         self.trusts_the_class = getattr(options, "without_walls", False)
 
     def __enter__(self):  # type: ignore[no-untyped-def]
-        from autograder.grade import LocalWorkers
-        from autograder.sight import require_blindness
+        from autograder.classroom.grade import LocalWorkers
+        from autograder.walls.sight import require_blindness
 
         try:
             if not self.trusts_the_class:
@@ -247,8 +247,8 @@ class local_workers:
 
 
 def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-untyped-def]
-    from autograder.grade import grade
-    from autograder.judge import Patience
+    from autograder.classroom.grade import grade
+    from autograder.judging.judge import Patience
 
     course = course_of(options)
     assignments = [options.assignment] if options.assignment else [a for a in course.released() if course.students(a)]
@@ -279,10 +279,11 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
 
 def run_judge(options: argparse.Namespace) -> int:
     """Nbgrader, who asked, enters the scores. What has no notebook is entered here: nbgrader would not."""
-    from autograder import grade, work
-    from autograder.book import open_book
-    from autograder.judge import Patience
-    from autograder.verdict import write_verdict
+    from autograder.classroom import grade
+    from autograder.classroom.book import open_book
+    from autograder.judging import work
+    from autograder.judging.judge import Patience
+    from autograder.judging.verdict import write_verdict
 
     require_walls(told_so=False)
     course = course_of(options)
@@ -337,7 +338,7 @@ def bar(what: str, total: int | None) -> Progress:
 
 
 def run_feedback(options: argparse.Namespace) -> int:
-    from autograder.feedback import write_feedback
+    from autograder.reporting.feedback import write_feedback
 
     course = course_of(options)
     pages: list[Path] = []
@@ -364,14 +365,14 @@ def one_done(progress: Progress, student: str) -> None:
 
 
 def run_report(options: argparse.Namespace) -> int:
-    from autograder.report import write_report
+    from autograder.reporting.report import write_report
 
     say(f"report: {escape(str(write_report(course_of(options))))}")
     return 0
 
 
 def run_export(options: argparse.Namespace) -> int:
-    from autograder.export import export
+    from autograder.reporting.export import export
 
     course = course_of(options)
     for path in export(course, options.folder or course.root / "export"):
@@ -384,7 +385,7 @@ def run_export(options: argparse.Namespace) -> int:
 
 def run_doctor(options: argparse.Namespace) -> int:
     """0 if student code would be walled off and can read nothing of the course and the class, else 1."""
-    from autograder.warm import walled_off
+    from autograder.walls.warm import walled_off
 
     found = walls.describe()
     table = Table("", "wall", "keeps out", "what to do")
@@ -401,8 +402,8 @@ def run_doctor(options: argparse.Namespace) -> int:
 
 def tried_to_read(folders: Sequence[Path]) -> str:
     """What a runner can read that it must not, in a sentence, which is also printed; empty if there is nothing."""
-    from autograder.sight import complaint, witnesses
-    from autograder.warm import Warm
+    from autograder.walls.sight import complaint, witnesses
+    from autograder.walls.warm import Warm
 
     warm = Warm(folders=folders)
     try:
@@ -422,7 +423,7 @@ def jupyter() -> str:
 
 def run_sample(options: argparse.Namespace) -> int:
     """Everything an instructor does in a term, once, in a folder of its own: nobody real is in this class."""
-    from autograder.sample import sample_class, sample_due_date
+    from autograder.classroom.sample import sample_class, sample_due_date
 
     require_walls(told_so=False)
     if options.course == Path(DEFAULT):

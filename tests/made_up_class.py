@@ -18,11 +18,11 @@ from typing import Any
 import torch
 from release import released_text
 
-from autograder.build import put_own_commands_on_path
-from autograder.course import Course
+from autograder.authoring.build import put_own_commands_on_path
+from autograder.classroom.course import Course
+from autograder.classroom.seed import PUBLIC
 from autograder.hidden import all_hidden, check_hidden
-from autograder.seed import PUBLIC
-from autograder.verdict import ExerciseVerdict, Verdict, write_verdict
+from autograder.judging.verdict import ExerciseVerdict, Verdict, write_verdict
 from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises

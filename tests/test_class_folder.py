@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 from grading import STEM, Here, hand_in, solved
 
-from autograder import build, cli, work
-from autograder.class_folder import make_class, require_class
-from autograder.course import Course
+from autograder import cli
+from autograder.authoring import build
+from autograder.authoring.release import release
+from autograder.classroom.class_folder import make_class, require_class
+from autograder.classroom.course import Course
+from autograder.classroom.grade import grade
 from autograder.errors import CourseError
-from autograder.grade import grade
-from autograder.release import release
+from autograder.judging import work
 from course_lib.exercises import all_exercises
 
 pytestmark = pytest.mark.xdist_group("judge")

@@ -22,9 +22,9 @@ import pytest
 from nbgrader.coursedir import CourseDirectory
 from release import released_text
 
-from autograder import collect as collecting
-from autograder.collect import Collected, Placed, collect, student_id
-from autograder.course import Course, CourseError
+from autograder.classroom import collect as collecting
+from autograder.classroom.collect import Collected, Placed, collect, student_id
+from autograder.classroom.course import Course, CourseError
 
 STEMS = ("02_masks", "03_positions")
 MONDAY = datetime(2026, 3, 2, 10, 30, tzinfo=UTC)

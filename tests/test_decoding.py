@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from autograder.classroom.seed import PUBLIC
 from autograder.hidden import all_hidden
-from autograder.seed import PUBLIC
 from course_lib.checking.grading import grade
 from course_lib.checking.inputs import NextTokenTable
 from course_lib.checking.subject import Subject

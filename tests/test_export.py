@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from made_up_class import ASSIGNMENT, HOSTILE_NAME, copy_of, make_class, mark_written_answers, with_answers
 
-from autograder.course import Course, CourseError
-from autograder.export import cell, defused, export, misconception_rows
-from autograder.verdict import verdicts
+from autograder.classroom.course import Course, CourseError
+from autograder.judging.verdict import verdicts
+from autograder.reporting.export import cell, defused, export, misconception_rows
 
 pytestmark = [
     pytest.mark.xdist_group("report"),  # one class for all of these

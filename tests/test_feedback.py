@@ -17,10 +17,19 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from nbgrader.api import Gradebook
 from nbgrader.server_extensions.formgrader import handlers
 
-from autograder import build, feedback
+from autograder.authoring import build
+from autograder.classroom.course import Course, CourseError
 from autograder.cli import main
-from autograder.course import Course, CourseError
-from autograder.feedback import FormulaRenderer, cleaned, cleaned_markdown, formula, shortened, tidy, write_feedback
+from autograder.reporting import feedback
+from autograder.reporting.feedback import (
+    FormulaRenderer,
+    cleaned,
+    cleaned_markdown,
+    formula,
+    shortened,
+    tidy,
+    write_feedback,
+)
 from course_lib.checking.difference import Difference
 from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject

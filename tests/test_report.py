@@ -23,8 +23,9 @@ from made_up_class import (
 )
 from playwright.sync_api import expect
 
-from autograder.course import Course, CourseError
-from autograder.report import (
+from autograder.classroom.course import Course, CourseError
+from autograder.judging.verdict import ExerciseVerdict, Verdict, write_verdict
+from autograder.reporting.report import (
     OUTCOMES,
     AssignmentReport,
     Submission,
@@ -40,7 +41,6 @@ from autograder.report import (
     visible,
     write_report,
 )
-from autograder.verdict import ExerciseVerdict, Verdict, write_verdict
 from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises

@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from autograder import similar
-from autograder.similar import Known, SharedAnswer, normalised, parsed, rename, similar_pairs
+from autograder.reporting import similar
+from autograder.reporting.similar import Known, SharedAnswer, normalised, parsed, rename, similar_pairs
 from course_lib.exercises import all_exercises
 
 STUB = '''def pad_batch(sequences, pad_id):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import course_lib
-from autograder import build
+from autograder.authoring import build
 from course_lib import check, exercises, hint, masks, progress, solution, yours
 from course_lib.checking import record
 from course_lib.notebooks import all_notebooks

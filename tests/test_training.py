@@ -13,8 +13,8 @@ from classroom import by_name, full, judged, score, solutions, submission
 from release import released_notebook
 from torch import nn
 
-from autograder import build
-from autograder.needed import needed
+from autograder.authoring import build
+from autograder.judging.needed import needed
 from course_lib import check, training
 from course_lib.checking.settings import TinyTraining
 from course_lib.training import (

@@ -10,8 +10,8 @@ import threading
 import pytest
 import torch
 
-from autograder.inside import runner, wire
-from autograder.inside.wire import HEADER, Channel, Late, WireError, decode, encode
+from autograder.walls.inside import runner, wire
+from autograder.walls.inside.wire import HEADER, Channel, Late, WireError, decode, encode
 from course_lib.checking.bench import Opaque
 from course_lib.checking.inputs import AffineMap, NextTokenTable
 from course_lib.checking.settings import TinyTraining

@@ -17,13 +17,14 @@ from made_up_class import make_class
 from nbgrader.utils import compute_checksum
 from release import released_notebook, released_text
 
-from autograder import build, working_copy
-from autograder.collect import collect
-from autograder.course import Course
-from autograder.export import export
+from autograder import working_copy
+from autograder.authoring import build
+from autograder.authoring.release import release
+from autograder.classroom.collect import collect
+from autograder.classroom.course import Course
 from autograder.files import Ledger, told_of_kept_files, write_whole
-from autograder.release import release
-from autograder.report import write_report
+from autograder.reporting.export import export
+from autograder.reporting.report import write_report
 from autograder.working_copy import is_untouched, keep_work, prepare
 from course_lib.checking import record
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from autograder.classroom.seed import PUBLIC
 from autograder.hidden import all_hidden, check_hidden, conceal
-from autograder.seed import PUBLIC
 from course_lib import check
 from course_lib.checking.diagnosis import sentence_of
 from course_lib.checking.disguise import disguised

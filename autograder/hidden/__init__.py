@@ -1,7 +1,7 @@
 """The cases that only the grader runs: one module a topic, with the same engine as the visible checks.
 
 Hidden cases ask the same properties of other inputs. They are not written down but drawn from a seed, and each class
-has a secret one of its own (see `autograder.seed`): who reads this folder knows how they are made, not what they are.
+has a secret one of its own (see `classroom/seed.py`): who reads this folder knows how they are made, not what they are.
 Their points are given only if everything holds, and their report names the mistake but shows no case.
 
 A test that a student writes meets all mistakes that it should catch, in disguises and an order that are drawn from the
@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autograder.classroom.seed import seed_of_this_process
 from autograder.hidden.draw import Draw as Draw
-from autograder.seed import seed_of_this_process
 from course_lib.checking.exercise import Case as Case
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.grading import grade, refusal
