@@ -149,7 +149,7 @@ def coded(next_probabilities, name: str) -> tuple[str, float]:
     return bits, surprise
 
 
-print(f"as it is {8 * len(sentence) - 8:3} bits, 8 for each character after the first")
+print(f"as it is {8 * len(sentence) - 8:3} bits, 8 for each character behind the first")
 by_unigram = coded(lambda so_far: unigram, "unigram")
 by_bigram = coded(lambda so_far: bigram[so_far[-1]], "bigram")
 
@@ -250,7 +250,7 @@ show_bits(bits, "Without a network")
 claim("each longer context helps", bits["unigram"] > bits["bigram"] + 0.5 > bits["5-gram"] + 1)
 if not FAST:
     claim("the 5-gram model beats gzip", bits["5-gram"] < bits["gzip"])
-    claim("xz primed with the training text is best", min(bits, key=bits.get) == "xz, primed")
+    claim("xz behind the training text is best", min(bits, key=bits.get) == "xz, primed")
 
 # %% [markdown]
 # Four characters of context beat gzip. The best is xz primed with the training text: it copies long runs that it has
@@ -482,7 +482,7 @@ if not FAST:
     claim("2.10 bits per character or less", bits["your GPT"] <= 2.10)
     claim("below the 5-gram model", bits["your GPT"] < bits["5-gram"] - 0.05)
     claim("training and held-out text fall together", curve[-1][1] < 2.3 and curve[0][1] > curve[-1][1] + 0.5)
-    claim("xz primed with the training text is still better than three minutes", bits["xz, primed"] < bits["your GPT"])
+    claim("xz behind the training text is still better than three minutes", bits["xz, primed"] < bits["your GPT"])
 
 # %% [markdown]
 # After three minutes your model is better than the 5-gram model. Only xz, which keeps the whole training text at hand,
