@@ -10,7 +10,7 @@ from autograder.judging.verdict import Verdict
 from autograder.reporting.words import SPACE, counted
 
 HALF_DONE = 0.25  # share of exercises without an answer, from which on it is worth a word
-IN_ERRORS = 0.5  # share of exercises that end in an error
+IN_ERRORS = 0.5  # share of exercises that end in an error, or are not reached
 LOW = 50.0  # percent
 BELOW = 25.0  # percentage points under what one would expect of them
 BEFORE = 2  # other assignments that a "usual" is made of
@@ -58,13 +58,16 @@ def about_answers(verdict: Verdict) -> list[str]:
         at_the_end = [e.name for e in verdict.exercises][-len(empty) :] == empty
         where = f": stopped before `{empty[0]}`" if at_the_end else ""
         reasons.append(f"No answer to {len(empty)} of {total} exercises{where}.")
+    not_run = [e.name for e in verdict.exercises if e.outcome == "not run"]
     if len(errors) >= max(2, IN_ERRORS * total):
         reasons.append(f"{len(errors)} of {total} answers end in an error.")
+    if len(not_run) >= max(2, IN_ERRORS * total):
+        reasons.append(f"{len(not_run)} of {total} answers could not be run.")
     return reasons
 
 
 def about_score(verdict: Verdict, percent: float) -> list[str]:
-    tried = [e for e in verdict.exercises if e.outcome != "not attempted"]
+    tried = [e for e in verdict.exercises if e.outcome not in ("not attempted", "not run")]
     if percent >= LOW or len(tried) <= (1 - HALF_DONE) * len(verdict.exercises):
         return []  # what is missing has been said
     return [f"Answered nearly everything, and {percent:.0f}{SPACE}% is right."]

@@ -195,7 +195,8 @@ def tokens_in(line: str) -> Tokens:
     chosen unless it is Python's or torch's, an attribute of anything but `self`, or the name of an argument in a call.
     """
     words = [word for word in TOKEN.findall(line[:WIDEST]) if not word.startswith("#")]
-    found, depth = [], 0
+    found: list[str] = []
+    depth = 0
     for before, word, after in zip(["", *words], words, [*words[1:], ""]):
         depth += BRACKETS.get(word, 0)
         is_name = word.isidentifier() and word not in GIVEN

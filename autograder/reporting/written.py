@@ -4,8 +4,9 @@ written/02_masks/why_low_loss.html   the question, the model answer, the rubric,
 written/02_masks/why_low_loss.csv    the same marks as a table, for a spreadsheet
 
 `mark_written` first enters the marks that a person has put into the table (or has saved from the page), then writes
-both anew from the gradebook, which formgrader shows too. What was recorded when the table was written is kept beside it, in
-.why_low_loss.json: so it is known which marks are new, and a mark given in formgrader meanwhile is not overwritten.
+both anew from the gradebook, which formgrader shows too. What was recorded when the table was written is kept beside
+it, in .why_low_loss.json: so it is known which marks are new, and a mark given in formgrader meanwhile is not
+overwritten.
 """
 
 from __future__ import annotations
@@ -229,10 +230,9 @@ def rows_in(path: Path) -> Iterator[Row]:
     if missing:
         raise CourseError(f"{path} has no column {sorted(missing)[0]!r}. The first line has to name the columns.")
     for line in lines:
-        cells = [
-            undefused((line.get(name) or "").strip()) for name in ("question", "student", "answer", "mark", "comment")
-        ]
-        yield Row(*cells, where=f"{path.name}, line {lines.line_num}")
+        cell = {name: undefused((line.get(name) or "").strip()) for name in COLUMNS}
+        where = f"{path.name}, line {lines.line_num}"
+        yield Row(cell["question"], cell["student"], cell["answer"], cell["mark"], cell["comment"], where)
 
 
 def undefused(text: str) -> str:
