@@ -22,6 +22,8 @@ from autograder.classroom.class_folder import CONFIG
 from autograder.classroom.course import Course, CourseError
 from autograder.judging.rebuild import master_notebook
 
+# When it was handed in, and under which secret name its feedback goes back: nbgrader's exchange asks for both.
+FOR_THE_EXCHANGE = ("timestamp.txt", "submission_secret.txt")
 LOCK = ".grading"  # in the course folder, with the number of the process that grades it
 
 
@@ -193,6 +195,12 @@ def save_autograded(course: Course, assignment: str, student: str, judged: Noteb
     """Write the judged notebook where nbgrader, formgrader and feedback look for it."""
     path = course.autograded(assignment, student)
     course.ledger.write(path, nbformat.v4.writes(judged) + "\n")
-    if stamp := timestamp_text(course, assignment, student):
-        course.ledger.write(path.parent / "timestamp.txt", stamp)
+    for name in FOR_THE_EXCHANGE:
+        copy_along(course, course.submitted(assignment, student).parent / name, path.parent)
     return path
+
+
+def copy_along(course: Course, file: Path, folder: Path) -> None:
+    """Copy a file that lies beside a submission to where the next step of nbgrader looks for it, if there is one."""
+    if file.is_file():
+        course.ledger.write(folder / file.name, file.read_bytes())
