@@ -166,11 +166,11 @@ def run_init(options: argparse.Namespace) -> int:
 
 
 def run_release(options: argparse.Namespace) -> int:
-    from autograder.authoring.build import stems
+    from autograder.authoring.assignment import assignments_of
     from autograder.authoring.release import release
 
     course = course_of(options)
-    assignments = options.assignments or stems()
+    assignments = options.assignments or assignments_of(course.rules())
     with bar("releasing", len(assignments)) as progress:
         for number, assignment in enumerate(assignments):
             release(course, [assignment], new_seed=options.new_seed and number == 0)
@@ -187,12 +187,15 @@ def run_collect(options: argparse.Namespace) -> int:
     say(f"{len(collected.placed)} placed in {escape(str(course.root / 'submitted'))}")
     for placed in collected.placed:
         remarks = placed.reason.removeprefix(f"It is {placed.assignment} of {placed.student}.").strip()
-        if remarks:
-            say(f"  {escape(placed.student)}: {escape(remarks)}")
-    if collected.unplaced:
-        say(f"[bold]{len(collected.unplaced)} could not be placed:[/bold]")
-    for left in collected.unplaced:
-        say(f"  {escape(str(left.path))}: {escape(left.reason)}")
+        say(f"  {escape(placed.student)}, {placed.assignment}: {escape(placed.path)}. {escape(remarks)}".rstrip())
+    for is_lost, heading in ((True, "could not be placed"), (False, "left where they are")):
+        left = [each for each in collected.unplaced if each.is_lost is is_lost]
+        if left:
+            say(f"[bold]{len(left)} {heading}:[/bold]")
+        for each in left:
+            say(f"  {escape(each.path)}: {escape(each.reason)}")
+    for warning in collected.warnings:
+        say(f"[bold]Note:[/bold] {escape(warning)}")
     return 0
 
 

@@ -43,7 +43,8 @@ def warm_process():
 def test_a_class_is_made_once(tmp_path, capsys):
     assert cli.main(["init", str(tmp_path / "my class")]) == 0
     made = {path.name for path in (tmp_path / "my class").iterdir()}
-    assert made == {"nbgrader_config.py", "hidden_seed", "README.md", ".gitignore", "exchange"}
+    assert made == {"class.toml", "nbgrader_config.py", "hidden_seed", "README.md", ".gitignore", "exchange"}
+    assert (tmp_path / "my class").stat().st_mode & 0o077 == 0
     assert len((tmp_path / "my class/README.md").read_text().strip().splitlines()) == 5  # a heading and three lines
     assert (tmp_path / "my class/hidden_seed").stat().st_mode & 0o077 == 0
     before = {path: path.read_bytes() for path in (tmp_path / "my class").iterdir() if path.is_file()}

@@ -20,8 +20,8 @@ from classroom import solutions
 from grading import STEM
 from lab import kernel_environment
 
-from autograder.judging.verdict import read_verdict
 from autograder.classroom.course import Course
+from autograder.judging.verdict import read_verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.xdist_group("exchange")
