@@ -15,7 +15,7 @@ TEST := .venv/test.ready
 FOR_STUDENTS := '.[lab,grader]'
 FOR_TESTS := '.[lab,grader,test]'
 
-.PHONY: help lab test pytest lint build claims grade bench lock clean broken
+.PHONY: help lab test pytest lint build claims grade wheel bench lock clean broken
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -49,6 +49,11 @@ claims: $(LAB)  ## prove what the text says about whole trainings, where it has 
 
 grade: $(LAB)  ## release the assignments, grade a sample class of 24, write feedback and report
 	@$(PY) -m autograder sample
+
+wheel: $(LAB)  ## build dist/: the package that students install, and the one for instructors without this repository
+	@$(PY) -m pip wheel -qq --no-deps --no-build-isolation -w dist .
+	@$(PY) -m autograder.authoring.wheel dist
+	@ls dist/*.whl
 
 bench: $(TEST)  ## measure speed
 	@$(PY) -m benchmarks

@@ -34,9 +34,9 @@ NO_WALLS = (
     "--without-walls."
 )
 
-NO_HIDDEN_CASES = (
-    "This is the package that students install: it holds no hidden cases, and without them nothing can be released or "
-    "graded. Get the course's repository and run `make lab` in it, or `pip install -e '.[grader]'`."
+NO_DASK = (
+    "--scheduler needs Dask, and {missing} is not installed here. In the course's folder: "
+    "pip install -c constraints.txt distributed"
 )
 
 
@@ -51,11 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except CourseError as error:
         err.print(f"[bold]{escape(str(error))}[/bold]", soft_wrap=True)
-        return 1
-    except ModuleNotFoundError as error:
-        if error.name != "autograder.hidden":
-            raise
-        err.print(f"[bold]{NO_HIDDEN_CASES}[/bold]", soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         err.print("Stopped. What was finished is saved.")
@@ -204,7 +199,10 @@ def run_collect(options: argparse.Namespace) -> int:
 
 def run_grade(options: argparse.Namespace) -> int:
     if options.scheduler:
-        from autograder.classroom.cluster import ClusterWorkers
+        try:
+            from autograder.classroom.cluster import ClusterWorkers
+        except ModuleNotFoundError as error:
+            raise CourseError(NO_DASK.format(missing=error.name)) from None
 
         folders = class_folders(options.course, options.db)
         with ClusterWorkers(options.scheduler, options.without_walls, folders) as workers:
@@ -273,7 +271,7 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
                 patience=Patience(cell=options.seconds, submission=options.budget),
                 progress=tell,
             )
-        show_summary(summary)
+        show_summary(summary, options.force)
         if summary.left:
             interrupted = True
             break
@@ -305,7 +303,7 @@ def run_judge(options: argparse.Namespace) -> int:
     return 0
 
 
-def show_summary(summary: Summary) -> None:
+def show_summary(summary: Summary, is_forced: bool = False) -> None:
     """Who was graded, zeroed or flagged, and why; what changed; what is left."""
     graded = summary.with_status("graded")
     parts = [f"{len(graded)} graded"]
@@ -325,7 +323,13 @@ def show_summary(summary: Summary) -> None:
                 escape(change.student), f"{change.before:g}", f"{change.after:g}", ", ".join(change.exercises)
             )
         out.print(table)
-    if summary.left:
+    if summary.left and is_forced:  # the same command would begin from the start
+        names = escape(" ".join(summary.left))
+        how = f"python -m autograder grade {summary.assignment} --force --students {names}"
+        say(
+            f"[bold]Stopped.[/bold] {len(summary.left)} are left, with the results that they had before. Go on with: {how}"
+        )
+    elif summary.left:
         say(f"[bold]Stopped.[/bold] {len(summary.left)} are left; the same command goes on from here.")
 
 

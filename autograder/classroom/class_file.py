@@ -45,7 +45,7 @@ TEMPLATE = """\
 # [assignments.02_masks]
 # due = "2026-11-03 23:59"
 # drop = ["window_mask"]                             # stays in the notebook, without points
-# points = { causal_mask = 8, why_the_diagonal = 3 } # of an exercise with its hidden cases, or of a written answer
+# points = { causal_mask = 8, why_low_loss = 3 } # of an exercise with its hidden cases, or of a written answer
 #
 # [assignments.first_weeks]       # made from several notebooks, with only these exercises counting
 # notebooks = ["00_start_here", "01_dot_product_attention"]

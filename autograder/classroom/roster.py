@@ -36,6 +36,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 ENCODINGS = ("utf-8-sig", "utf-16", "cp1252")
 LONGEST_ID = 200  # bytes: file systems take names of 255, and endings have to fit
+CANVAS_ASSIGNMENT = re.compile(r"\s*(?P<name>.+?) \(\d+\)\s*")
 CANVAS_HEAD = "sis login id"  # a table with this column is Canvas' gradebook: its `Student` and `ID` mean other things
 
 
@@ -75,6 +76,7 @@ class Person:
 class Roster:
     people: Sequence[Person] = field(default_factory=tuple)
     path: Path | None = None
+    canvas_heads: Mapping[str, str] = field(default_factory=dict)  # assignment -> Canvas' column, with its number
 
     def __bool__(self) -> bool:
         return bool(self.people)
@@ -137,16 +139,16 @@ def roster_in(path: Path, data: bytes) -> Roster:
         other = seen.setdefault(person.id.casefold(), person)
         if other is not person:
             raise CourseError(f"{path}: {other.name} and {person.name} have the same id {person.id}.")
-    return Roster(tuple(people), path)
+    heads = {found["name"]: found[0] for found in map(CANVAS_ASSIGNMENT.fullmatch, lines_of(decoded(data))[0]) if found}
+    return Roster(tuple(people), path, heads)
 
 
 def table(path: Path, text: str) -> list[dict[str, str]]:
     """The lines of a CSV file, by our names of the columns."""
-    head = text.partition("\n")[0]
-    separator = max(",;\t", key=head.count)
-    lines = list(csv.reader(text.splitlines(), delimiter=separator))
+    lines = lines_of(text)
     if not lines:
         raise CourseError(f"{path} is empty.")
+    head = text.partition("\n")[0]
     heads = [spaced(name) for name in lines[0]]
     columns = canvas_columns(heads) if CANVAS_HEAD in heads else [column_of(name) for name in heads]
     if not {"id", "number", "username", "email", "name", "last_name"} & set(columns):
@@ -154,6 +156,11 @@ def table(path: Path, text: str) -> list[dict[str, str]]:
             f"{path}: its first line should name the columns, at least one of id, email, name; it says {head[:80]!r}."
         )
     return [dict(zip(columns, map(str.strip, line))) for line in lines[1:] if any(map(str.strip, line))]
+
+
+def lines_of(text: str) -> list[list[str]]:
+    separator = max(",;\t", key=text.partition("\n")[0].count)
+    return list(csv.reader(text.splitlines(), delimiter=separator))
 
 
 def content(path: Path) -> bytes:

@@ -337,8 +337,11 @@ class Match:
                 self.notes.add(f"There are {len(copies)} cells with the grade id {place.grade_id}.")
             if copies:
                 self.put(place, self.best_copy(place, copies))
-        if claims:
-            self.notes.add(f"A cell has the grade id {brief(next(iter(claims)))!r}, which the release does not have.")
+        unknown = [
+            name for name, own in claims.items() if not all(self.cells[n].is_as_some_release_had_it for n in own)
+        ]
+        if unknown:
+            self.notes.add(f"A cell has the grade id {brief(unknown[0])!r}, which the release does not have.")
 
     def by_text(self) -> None:
         wanted = {p.plain: p for p in self.places if p.index not in self.cell_at and not p.is_answer and p.plain}
@@ -495,7 +498,7 @@ class Match:
             self.notes.add(f"The locked cell {place.grade_id} was edited. The instructor's text stands there again.")
         if not cell.grade_id or not place.grade_id:
             return
-        if cell.grade_id != place.grade_id:
+        if cell.grade_id != place.grade_id and not is_older:
             self.notes.add(f"{place.what} had the grade id {brief(cell.grade_id)!r}.")
         for key in () if is_older else ("points", "grade", "solution", "locked"):
             if cell.details.get(key) != place.details.get(key) and key in place.details:
