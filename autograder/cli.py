@@ -326,9 +326,7 @@ def show_summary(summary: Summary, is_forced: bool = False) -> None:
     if summary.left and is_forced:  # the same command would begin from the start
         names = escape(" ".join(summary.left))
         how = f"python -m autograder grade {summary.assignment} --force --students {names}"
-        say(
-            f"[bold]Stopped.[/bold] {len(summary.left)} are left, with the results that they had before. Go on with: {how}"
-        )
+        say(f"[bold]Stopped.[/bold] {len(summary.left)} are left, with the results of before. Go on with: {how}")
     elif summary.left:
         say(f"[bold]Stopped.[/bold] {len(summary.left)} are left; the same command goes on from here.")
 

@@ -152,7 +152,7 @@ class Cell:
         """By nbgrader's checksum of it. Whoever forges one saves themselves a note, and wins nothing."""
         try:
             return bool(self.details["checksum"] == checksum(self.kind, self.text, self.details))
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
             return False
 
     @cached_property
@@ -500,7 +500,15 @@ class Match:
             return
         if cell.grade_id != place.grade_id and not is_older:
             self.notes.add(f"{place.what} had the grade id {brief(cell.grade_id)!r}.")
-        for key in () if is_older else ("points", "grade", "solution", "locked"):
+        # The points of a written answer may be those of an earlier release: nobody can tell once it is answered.
+        kept = (
+            ()
+            if is_older
+            else ("grade", "solution", "locked")
+            if place.is_answer
+            else ("points", "grade", "solution", "locked")
+        )
+        for key in kept:
             if cell.details.get(key) != place.details.get(key) and key in place.details:
                 changed = brief(cell.details.get(key))
                 self.notes.add(f"{place.what} said {key} = {changed}. It is {place.details[key]} again.")
