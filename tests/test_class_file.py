@@ -65,6 +65,14 @@ def test_every_line_of_the_new_file_can_be_used(tmp_path):
         assignment_notebook(rules.of(name))
 
 
+def test_the_example_of_the_readme_is_one(tmp_path):
+    (example,) = re.findall(r"```toml\n(.*?)```", (work.ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    rules = said(tmp_path, example)
+    assert rules.counts == "last_on_time"
+    for name in assignments_of(rules):
+        assignment_notebook(rules.of(name))
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
