@@ -138,13 +138,15 @@ def assert_works_silently(notebook: nbformat.NotebookNode) -> None:
     assert [output.get("text", output) for output in use.outputs] == ["course_lib\n"]
 
 
-def assert_stops_with(notebook: nbformat.NotebookNode, sentence: str) -> None:
+def one_sentence_of(notebook: nbformat.NotebookNode) -> str:
+    """What the set-up cell says in place of a traceback, where it stops the notebook."""
     set_up, use = notebook.cells
     (error,) = set_up.outputs
     assert error.output_type == "error"
-    assert error.traceback == [sentence]
     assert use.outputs == []
     assert use.execution_count is None
+    (sentence,) = error.traceback
+    return str(sentence)
 
 
 @pytest.mark.parametrize("kind", ["wheel", "git_address"])
@@ -163,11 +165,26 @@ def test_in_colab_it_installs_the_course_and_moves_nothing(
 
 
 @pytest.mark.parametrize("package", UNREACHABLE)
-def test_offline_it_stops_with_one_sentence(package: str, colab: Colab, tmp_path: Path) -> None:
-    sentence = (
-        f"The course could not be installed from {package}: check the network connection, then run this cell again."
-    )
-    assert_stops_with(colab.run(tmp_path, package), sentence)
+def test_offline_it_says_so(package: str, colab: Colab, tmp_path: Path) -> None:
+    sentence = one_sentence_of(colab.run(tmp_path, package))
+    assert sentence.startswith(f"The course could not be installed from {package} (")
+    assert "127.0.0.1" in sentence and "onnect" in sentence
+    assert sentence.endswith(". Check the network, then run this cell again.")
+
+
+@pytest.mark.parametrize(
+    "address, reason",
+    [
+        ("git+file:///no/such/repository@main", "'/no/such/repository' does not appear to be a git repository"),
+        ("{git_address}@no-such-branch", "pathspec 'no-such-branch' did not match"),
+    ],
+)
+def test_an_address_or_branch_that_is_not_there_is_told_from_a_missing_network(
+    address: str, reason: str, colab: Colab, git_address: str, tmp_path: Path
+) -> None:
+    sentence = one_sentence_of(colab.run(tmp_path, address.format(git_address=git_address.rpartition("@")[0])))
+    assert reason in sentence
+    assert sentence.endswith(". Check that this address and branch exist and are public, then run this cell again.")
 
 
 def test_elsewhere_it_installs_nothing_and_says_what_to_do(colab: Colab, wheel: Path, tmp_path: Path) -> None:
@@ -175,7 +192,7 @@ def test_elsewhere_it_installs_nothing_and_says_what_to_do(colab: Colab, wheel: 
         f"The course is not installed here: get it from {REPOSITORY}, "
         "run `make lab` in its folder, and open this notebook there."
     )
-    assert_stops_with(colab.run(tmp_path, wheel, in_colab=False), sentence)
+    assert one_sentence_of(colab.run(tmp_path, wheel, in_colab=False)) == sentence
     assert "transformer-course" not in colab.versions()
 
 
