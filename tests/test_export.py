@@ -13,6 +13,7 @@ from autograder.classroom.collected import LmsName, Lost, remember
 from autograder.classroom.course import Course, CourseError
 from autograder.judging.verdict import verdicts
 from autograder.reporting.export import defused, export, misconception_rows
+from autograder.reporting.report import write_report
 
 pytestmark = [
     pytest.mark.xdist_group("report"),  # one class for all of these
@@ -197,3 +198,4 @@ def test_grades_say_who_is_absent_what_awaits_marks_and_what_was_not_placed(know
     assert (lines["ada"]["handed_in"], lines["ada"]["awaits_marks"]) == ("yes", "yes")
     (left,) = table(tmp_path / "out" / "not_placed.csv")
     assert left == {"download": "download.zip", "file": "x/homework.ipynb", "reason": "Nobody knows whose it is."}
+    assert "<code>x/homework.ipynb</code>" in write_report(known).read_text(encoding="utf-8")

@@ -29,6 +29,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from nbgrader.api import Grade, SubmittedAssignment, SubmittedNotebook
 from sqlalchemy import make_url
 
+from autograder.classroom.collected import Lost, lost_work
 from autograder.classroom.course import Course, CourseError
 from autograder.hidden import TITLE as HIDDEN_CASES_HOLD
 from autograder.judging.verdict import ExerciseVerdict, Verdict, verdicts
@@ -554,13 +555,13 @@ def write_report(course: Course, assignments: Sequence[str] | None = None) -> Pa
         raise CourseError(
             "Nothing has been graded yet, so there is nothing to report. First: python -m autograder grade"
         )
-    page = rendered([assignment_report(course, name) for name in names], course.course_id)
+    page = rendered([assignment_report(course, name) for name in names], course.course_id, lost_work(course))
     target = course.root / "report.html"
     course.ledger.write(target, page)
     return target
 
 
-def rendered(reports: Sequence[AssignmentReport], course_id: str) -> str:
+def rendered(reports: Sequence[AssignmentReport], course_id: str, lost: Sequence[Lost] = ()) -> str:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -578,7 +579,7 @@ def rendered(reports: Sequence[AssignmentReport], course_id: str) -> str:
     }
     limits = {"most_pairs": MOST_PAIRS, "most_groups": MOST_GROUPS, "slow": SLOW}
     template = environment.get_template("report.html.j2")
-    return template.render(reports=reports, course_id=course_id, outcomes=OUTCOMES, **limits)
+    return template.render(reports=reports, course_id=course_id, lost=lost, outcomes=OUTCOMES, **limits)
 
 
 def script_digest(script: str) -> str:
