@@ -14,7 +14,7 @@ PY := .venv/bin/python
 LAB := .venv/lab.ready
 TEST := .venv/test.ready
 
-.PHONY: help lab test pytest lint build claims adopt grade bench lock clean broken
+.PHONY: help lab test pytest lint build claims adopt grade wheel bench lock clean broken
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -46,6 +46,11 @@ adopt: $(LAB)  ## the course is yours: REPOSITORY=https://github.com/you/your-co
 
 grade: $(LAB)  ## release the assignments, grade a sample class of 24, write feedback and report
 	@$(PY) -m autograder sample
+
+wheel: $(LAB)  ## build dist/: the package that students install, and the one for instructors without this repository
+	@$(PY) -m pip wheel -qq --no-deps --no-build-isolation -w dist .
+	@$(PY) -m autograder.authoring.wheel dist
+	@ls dist/*.whl
 
 bench: $(TEST)  ## measure speed
 	@$(PY) -m benchmarks

@@ -6,7 +6,9 @@ Both say where the course lives, and both take it from one place: ``[tool.course
 import tomllib
 from pathlib import Path
 
-PROJECT_FILE = Path(__file__).resolve().parents[2] / "pyproject.toml"
+from autograder.project import PROJECT
+
+PROJECT_FILE = PROJECT / "pyproject.toml"
 
 # Students see this cell, so it stays short and plain. It must run on Colab's old IPython (7.34) and print
 # nothing when all is well, since stderr output costs points. `_render_traceback_` is IPython's hook for an

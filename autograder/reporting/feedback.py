@@ -43,6 +43,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.token import STANDARD_TYPES
 from traitlets.config import Config
 
+from autograder.classroom.book import FOR_THE_EXCHANGE, copy_along
 from autograder.classroom.course import Course, CourseError
 from autograder.judging.rebuild import as_dict, as_text, pictures, printable
 from autograder.judging.verdict import ExerciseVerdict, read_verdict
@@ -560,7 +561,6 @@ def write_page(converter: GenerateFeedback, course: Course, assignment: str, stu
     page, _ = converter.exporter.from_filename(str(notebook), resources=resources)
     target = course.feedback(assignment, student)
     course.ledger.write(target, page)
-    timestamp = notebook.parent / "timestamp.txt"  # by it nbgrader sees that a page is older than a submission
-    if timestamp.exists():
-        course.ledger.write(target.parent / timestamp.name, timestamp.read_bytes())
+    for name in FOR_THE_EXCHANGE:
+        copy_along(course, notebook.parent / name, target.parent)
     return target

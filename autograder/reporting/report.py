@@ -31,6 +31,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from nbformat import NotebookNode
 
+from autograder.classroom.collected import lost_work
 from autograder.classroom.course import Course, CourseError
 from autograder.hidden import TITLE as HIDDEN_CASES_HOLD
 from autograder.judging.verdict import ExerciseVerdict, Verdict, verdicts
@@ -602,6 +603,7 @@ def write_report(course: Course, assignments: Sequence[str] | None = None, stude
         reports=chosen,
         course_id=course.course_id,
         everybody=everybody,
+        lost=lost_work(course),
         projector=named("projector", assignments),
     )
     course.ledger.write(target, page)

@@ -6,7 +6,7 @@ import html
 import re
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from course_lib.colours import readable
@@ -62,11 +62,19 @@ class Report:
 
     @property
     def points(self) -> float:
-        return float(sum(check.points for check in self.checks))
+        return round(float(sum(check.points for check in self.checks)), 2)
 
     @property
     def max_points(self) -> float:
-        return float(sum(check.max_points for check in self.checks))
+        return round(float(sum(check.max_points for check in self.checks)), 2)
+
+    def worth(self, max_points: float) -> Report:
+        """The same report where everything right is worth so many points, as a class may have decided."""
+        if max_points == self.max_points or not self.max_points:
+            return self
+        factor = max_points / self.max_points
+        scaled = (replace(c, points=c.points * factor, max_points=c.max_points * factor) for c in self.checks)
+        return replace(self, checks=tuple(scaled))
 
     @property
     def score(self) -> str:
