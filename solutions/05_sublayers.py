@@ -1088,7 +1088,7 @@ claim(
 #
 # ### Which pieces of a layer are linear?
 #
-# A linear piece $f$ has $f(x + y) = f(x) + f(y)$. The same article counts only two non-linear pieces in a Transformer.
+# A linear piece $f$ has $f(x + y) = f(x) + f(y)$. The article quoted above counts only two that are not linear.
 # Which of these are linear? Guess, then run the cell.
 
 # %%
