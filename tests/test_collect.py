@@ -1345,6 +1345,7 @@ def test_of_what_was_handed_in_at_once_the_newest_counts(course: Course, downloa
     newest = {"02_masks (1).ipynb": notebook(remark="on time")}
     put(download, "ada/first.zip", zipped(drafts | newest), MONDAY)
     put(download, "ada/02_masks.ipynb", notebook(remark="late"), TUESDAY)
+    put(download, "ben/02_masks.ipynb")
     collect(course, download)
     assert course.submitted("02_masks", "ada").read_bytes() == notebook(remark="on time")
     kept = [path.read_bytes() for path in course.earlier("02_masks", "ada").iterdir()]
