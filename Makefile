@@ -11,11 +11,13 @@ PYTEST_ARGS ?=
 
 PY := .venv/bin/python
 LAB := .venv/lab.ready
+BOOK := .venv/book.ready
 TEST := .venv/test.ready
 FOR_STUDENTS := '.[lab,grader]'
-FOR_TESTS := '.[lab,grader,test]'
+FOR_THE_BOOK := '.[lab,grader,book]'
+FOR_TESTS := '.[lab,grader,book,test]'
 
-.PHONY: help lab test pytest lint build claims grade bench lock clean broken
+.PHONY: help lab test pytest lint build claims book grade bench lock clean broken
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -47,6 +49,9 @@ build: $(LAB)  ## make notebooks/ from solutions/, and the index of mistakes (CH
 claims: $(LAB)  ## prove what the text says about whole trainings, where it has changed (minutes)
 	@$(PY) -m autograder.claims
 
+book: $(BOOK)  ## make the book in site/ (SOLUTIONS=1: the instructor's edition; WHOLE=1: with whole trainings)
+	@$(PY) -m book $(if $(SOLUTIONS),--solutions) $(if $(WHOLE),--whole)
+
 grade: $(LAB)  ## release the assignments, grade a sample class of 24, write feedback and report
 	@$(PY) -m autograder sample
 
@@ -60,7 +65,7 @@ clean:  ## remove .venv and the tools' caches; your work stays
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment ---------------------------------------------------------------------------------------------
-# Two stamps: what a student needs, and what the tests need on top. A stamp is removed before its installation and
+# Three stamps: what a student needs, what the book needs on top, and what the tests need on top of both. A stamp is removed before its installation and
 # written after it, so a stamp that is there means that the installation was whole. After an interruption there is
 # none, and .venv is made anew (pip has kept what it had downloaded).
 
@@ -101,7 +106,7 @@ pip_install = \
 
 $(LAB): pyproject.toml constraints.txt $(if $(VENV_RUNS),,broken)
 	@if [ -z "$(VENV_RUNS)" ] || [ ! -f $(LAB) ]; then $(call make_venv,.venv); fi
-	@rm -f $(LAB) $(TEST)
+	@rm -f $(LAB) $(BOOK) $(TEST)
 	@echo "Installing PyTorch, JupyterLab and nbgrader into .venv (minutes the first time)"
 	@$(call pip_install,.venv,-c constraints.txt pip setuptools)
 	@$(call pip_install,.venv,-c constraints.txt --no-build-isolation -e $(FOR_STUDENTS))
@@ -109,11 +114,17 @@ $(LAB): pyproject.toml constraints.txt $(if $(VENV_RUNS),,broken)
 	@$(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements 2>/dev/null
 	@touch $(LAB)
 
+$(BOOK): $(LAB)
+	@rm -f $(LAB)
+	@echo "Installing Sphinx into .venv"
+	@$(call pip_install,.venv,-c constraints.txt --no-build-isolation -e $(FOR_THE_BOOK))
+	@touch $(LAB) $(BOOK)
+
 $(TEST): $(LAB)
 	@rm -f $(LAB)
 	@echo "Installing the test tools into .venv"
 	@$(call pip_install,.venv,-c constraints.txt --no-build-isolation -e $(FOR_TESTS))
-	@touch $(LAB) $(TEST)
+	@touch $(LAB) $(BOOK) $(TEST)
 
 # PyTorch stays at its pin unless TORCH says otherwise; everything else moves to the newest that fits.
 TORCH ?= $(shell sed -n 's/^torch==//p' constraints.txt)

@@ -23,8 +23,8 @@ that shows it, and what comes out there. [By idea](ideas.md) lists the same by w
 IDEAS_HEAD = """\
 # Mistakes by idea
 
-What the mistakes are about. Most belong to more than one idea; a mistake belongs to one if its name, or the first sentence
-about it, has a word of that idea."""
+What the mistakes are about. A mistake belongs to an idea if its name, or the first sentence about it, has a word of
+that idea; many belong to more than one."""
 
 
 def atlas_pages(atlas: Atlas) -> dict[str, str]:

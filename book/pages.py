@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -117,7 +118,7 @@ class Page:
     # --- outputs ---
 
     def shown(self, cell: NotebookNode, title: str = "") -> Iterator[str]:
-        outputs = [self.output(output) for output in (self.outputs or {}).get(cell.id, [])]
+        outputs = [self.output(output) for output in joined((self.outputs or {}).get(cell.id, []))]
         blocks = "\n".join(filter(None, outputs))
         if blocks and title:
             blocks = f'<figure class="drawn">\n{blocks}\n<figcaption>{html.escape(title)}</figcaption>\n</figure>'
@@ -146,6 +147,15 @@ class Page:
         width, height = (int.from_bytes(png[place : place + 4], "big") for place in (16, 20))
         size = f'width="{width}" height="{height}"'
         return f'<img alt="{html.escape(alt)}" src="{FIGURES}/{name}" {size} loading="lazy">'
+
+
+def joined(outputs: list[NotebookNode]) -> Iterator[NotebookNode]:
+    """The outputs, with what was printed in many pieces as one."""
+    for kind, group in itertools.groupby(outputs, key=lambda output: output.output_type):
+        if kind == "stream":
+            yield NotebookNode(output_type=kind, text="".join(output.text for output in group))
+        else:
+            yield from group
 
 
 def points(number: float) -> str:

@@ -1,4 +1,4 @@
-"""The works that the notebooks cite: book/references.toml, where in the notebooks each is cited, and the page of all."""
+"""The works that the notebooks cite, from book/references.toml, and the page that lists them."""
 
 from __future__ import annotations
 

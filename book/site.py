@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -152,6 +152,7 @@ def run_sphinx(edition: Edition, source: Path, extra: Path, target: Path, doctre
             "use_repository_button": True,
             "use_download_button": False,
             "show_toc_level": 2,
+            "navbar_persistent": [],  # one field for the search is enough
             "pygments_light_style": "a11y-high-contrast-light",
             "pygments_dark_style": "a11y-high-contrast-dark",
         },

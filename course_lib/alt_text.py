@@ -59,15 +59,16 @@ def as_png(figure: Figure) -> str:
 
 
 def alt_text(figure: Figure, title: str = "") -> str:
-    """The title of the picture, then each panel in words."""
+    """The title of the picture and its label (`figure.set_label("…")`), then each panel in words."""
     panels = [words for ax in figure.axes for words in described(ax) if words]
-    names = dict.fromkeys(filter(None, [title, plain(figure.get_suptitle()), *panels]))
+    heads = [title, plain(figure.get_suptitle()), plain(str(figure.get_label()))]
+    names = dict.fromkeys(filter(None, [*heads, *panels]))
     return " ".join(name if name[-1] in ".?!" else f"{name}." for name in names) or "A picture without a title."
 
 
 def described(ax: Axes) -> Iterator[str]:
     """A panel: its title, what stands on its axes, and the names of its curves."""
-    if not ax.get_visible() or not ax.has_data() and not ax.get_title():
+    if not ax.get_visible() or not (ax.has_data() or ax.get_title()):
         return
     title = " ".join(filter(None, (plain(ax.get_title(where)) for where in ("left", "center", "right"))))
     up, across = plain(ax.get_ylabel()), plain(ax.get_xlabel())

@@ -139,10 +139,12 @@ def grid(matrix: Tensor, marked: tuple[int, ...]) -> str:
 
 def cell(value: float, largest: float, is_marked: bool) -> str:
     strength = min(abs(value) / largest, 1.0) if value == value else 1.0
-    colour = "86,180,233" if value < 0 else "230,159,0"
+    colour = (86, 180, 233) if value < 0 else (230, 159, 0)
+    # On white whatever the page's theme is, so that the dark numbers can be read.
+    red, green, blue = (round(255 + (part - 255) * strength * 0.75) for part in colour)
     text = html.escape(f"{value:.3g}")
     style = (
-        f"background:rgba({colour},{strength * 0.75:.2f});padding:1px 5px;text-align:right;"
+        f"background:rgb({red},{green},{blue});color:#111;padding:1px 5px;text-align:right;"
         f"border:{'2px solid rgba(213,94,0,1)' if is_marked else '1px solid rgba(128,128,128,.35)'};font-size:11px"
     )
     return f'<td style="{style}">{text}</td>'
