@@ -217,7 +217,7 @@ def open_links(stem: str, cell_id: str, words: str) -> str:
     assert colab is not None
     return (
         f'<p class="open-here">{words}: <a href="{colab[1]}#scrollTo={cell_id}">in Colab</a> · '
-        f'<a href="{LAB}/{stem}.ipynb#cell-id={cell_id}">in your JupyterLab</a></p>'
+        f'<a href="{LAB}/{stem}.ipynb#cell-id={cell_id}" target="jupyterlab">in your JupyterLab</a></p>'
     )
 
 

@@ -26,6 +26,7 @@ from course_lib.exercises import all_exercises
 
 STATIC = Path(__file__).parent / "static"
 TITLE = "Build the Transformer yourself"
+ARROW = "Show or hide the pages of this part"
 DOCS_LINK = re.compile(r"\]\(\.\./notebooks/(\w+)\.ipynb#([^)]+)\)")
 
 
@@ -116,8 +117,8 @@ def front_page(edition: Edition) -> str:
         "A course of Jupyter notebooks in which you write the Transformer with your own hands, from the dot product to "
         "a model that you train into a translator, and in which every wrong answer is named.",
         f"Here you can read all of it. To work through it, open a notebook in Colab or get the course from "
-        f"[its repository]({repository}) and run `make lab`. Then the links *in your JupyterLab* open your own copy, "
-        "at the section in which you are reading.",
+        f"[its repository]({repository}) and run `make lab`. Then a link *in your JupyterLab* opens your own copy: the "
+        "first click opens the notebook, and once it is there, a click goes to the section in which you are reading.",
         f"{which} {how}",
         "## The notebooks",
         with_book_links(course_map()),
@@ -181,5 +182,14 @@ def run_sphinx(edition: Edition, source: Path, extra: Path, target: Path, doctre
         app.build(force_all=True)
     if warnings.getvalue():
         raise BookError(f"Sphinx does not accept a page:\n{warnings.getvalue()}")
+    for path in target.rglob("*.html"):
+        path.write_text(with_named_arrows(path.read_text(encoding="utf-8")), encoding="utf-8")
     shutil.rmtree(target / "_sources", ignore_errors=True)
     (target / ".buildinfo").unlink(missing_ok=True)
+
+
+def with_named_arrows(page: str) -> str:
+    """The theme's arrows that open a part of the contents have no name for a screen reader."""
+    return page.replace(
+        '<summary><span class="toctree-toggle"', f'<summary aria-label="{ARROW}"><span class="toctree-toggle"'
+    )
