@@ -9,7 +9,6 @@ import functools
 import http.server
 import json
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -230,7 +229,8 @@ def test_figures_move_and_the_search_finds_without_a_kernel_or_a_network(served)
         assert page.locator("math").first.bounding_box()["height"] > 5
         page.emulate_media(media="print")
         expect(page.locator(".bd-sidebar-primary")).to_be_hidden()
-        expect(page.locator("article h1")).to_be_visible()
+        expect(page.locator(".open-here").first).to_be_hidden()
+        expect(page.locator("figure.drawn").first).to_be_visible()
         page.goto(f"{served}/search.html?q=polarity")
         page.locator("#search-results li a").first.wait_for()
         assert elsewhere == [], "requests left the machine"
@@ -241,18 +241,18 @@ def test_figures_move_and_the_search_finds_without_a_kernel_or_a_network(served)
 @with_masks
 def test_a_link_opens_the_readers_own_notebook_and_then_goes_to_the_section(folder, lab):
     (folder / "work").mkdir(exist_ok=True)
-    shutil.copy(ROOT / "notebooks" / f"{STEM}.ipynb", folder / "work")
-    cells = nbformat.read(folder / "work" / f"{STEM}.ipynb", as_version=4).cells
-    section = next(cell for cell in cells if cell.source.startswith("## 9 "))
+    notebook = released_notebook(STEM)
+    nbformat.write(notebook, folder / "work" / f"{STEM}.ipynb")
+    section = next(cell for cell in notebook.cells if "## 9 " in cell.source)
     link = open_links(STEM, section.id, "Open").replace("http://localhost:8888", lab)
     with browser_page(CHROMIUM) as (page, elsewhere):
         page.goto(f"{lab}/lab?token={TOKEN}")
         page.set_content(link)
         with page.context.expect_page() as opened:
             page.get_by_text("in your JupyterLab").click()
-        notebook = opened.value
-        notebook.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']")
-        heading = notebook.locator("h2", has_text="Windows, and masks of your own")
+        notebook_page = opened.value
+        notebook_page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']")
+        heading = notebook_page.locator("h2", has_text="Windows, and masks of your own")
         expect(heading).not_to_be_in_viewport()
         page.get_by_text("in your JupyterLab").click()
         expect(heading).to_be_in_viewport()
