@@ -19,6 +19,7 @@ import matplotlib.pyplot as plt
 import nbformat
 import pytest
 import torch
+import yaml
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
 from course import solved
@@ -374,6 +375,14 @@ def test_passed_exercises_come_from_names_or_from_a_file_of_progress(tmp_path):
     assert passed_exercises([str(progress), "window_mask"]) == {"softmax", "window_mask"}
     with pytest.raises(BookError, match="no exercise, and no file"):
         passed_exercises([str(tmp_path / "nothing.json")])
+
+
+def test_the_workflow_publishes_what_make_book_makes():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "book.yml").read_text(encoding="utf-8"))
+    steps = workflow["jobs"]["book"]["steps"]
+    assert [step["run"] for step in steps if "run" in step] == ["make book"]
+    paths = {step["uses"].partition("@")[0]: step["with"]["path"] for step in steps if "path" in step.get("with", {})}
+    assert paths == {"actions/cache": executed.CACHE.name, "actions/upload-pages-artifact": "site"}
 
 
 def test_no_folder_but_an_older_site_is_replaced(tmp_path):

@@ -235,7 +235,7 @@ def test_validate_button_says_what_is_missing_and_what_is_done(folder, lab, page
     wanted = ("bootstrap", "setup_02_masks", "causal_mask", "causal_mask_check", "causal_mask_hidden")
     notebook.cells = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") in wanted]
     name = "work/02_masks (new version).ipynb"
-    (folder / "work").mkdir()
+    (folder / "work").mkdir(exist_ok=True)
     nbformat.write(notebook, folder / name)
     open_notebook(page, lab, name)
 
