@@ -14,16 +14,16 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from autograder.class_folder import DEFAULT, make_class, make_folder, require_class
+from autograder.classroom.class_folder import DEFAULT, make_class, make_folder, require_class
 from autograder.errors import CourseError
 from autograder.files import told_of_kept_files
-from autograder.inside import walls
-from autograder.sight import class_folders
+from autograder.walls.inside import walls
+from autograder.walls.sight import class_folders
 
 if TYPE_CHECKING:
-    from autograder.course import Course
-    from autograder.grade import Summary
-    from autograder.verdict import Verdict
+    from autograder.classroom.course import Course
+    from autograder.classroom.grade import Summary
+    from autograder.judging.verdict import Verdict
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -34,9 +34,9 @@ NO_WALLS = (
     "--without-walls."
 )
 
-NO_HIDDEN_CASES = (
-    "This is the package that students install: it holds no hidden cases, and without them nothing can be released or "
-    "graded. Get the course's repository and run `make lab` in it, or `pip install -e '.[grader]'`."
+NO_DASK = (
+    "--scheduler needs Dask, and {missing} is not installed here. In the course's folder: "
+    "pip install -c constraints.txt distributed"
 )
 
 
@@ -51,11 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except CourseError as error:
         err.print(f"[bold]{escape(str(error))}[/bold]", soft_wrap=True)
-        return 1
-    except ModuleNotFoundError as error:
-        if error.name != "autograder.hidden":
-            raise
-        err.print(f"[bold]{NO_HIDDEN_CASES}[/bold]", soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         err.print("Stopped. What was finished is saved.")
@@ -112,7 +107,15 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
     one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these")
 
-    command("report", run_report, "write one page about the class: scores, misconceptions, who needs a look")
+    one = command("written", run_written, "write a page with all answers to each written question, and enter marks")
+    one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
+    one.add_argument("--marks", nargs="+", type=Path, default=[], metavar="FILE", help="tables saved from the pages")
+
+    one = command("report", run_report, "write one page about the class: what to talk about, who needs help, scores")
+    one.add_argument(
+        "assignment", nargs="?", metavar="ASSIGNMENT", help="this one alone (default: all that are graded)"
+    )
+    one.add_argument("--student", metavar="STUDENT", default="", help="a page about this student, across assignments")
 
     one = command("export", run_export, "write CSV files: for the LMS, per exercise, per misconception")
     one.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="(default: export/ in the course folder)")
@@ -142,7 +145,7 @@ def positive(text: str) -> int:
 
 
 def course_of(options: argparse.Namespace) -> Course:
-    from autograder.course import Course
+    from autograder.classroom.course import Course
 
     root = options.course.resolve()
     if options.run not in MAKE_A_CLASS:
@@ -166,11 +169,11 @@ def run_init(options: argparse.Namespace) -> int:
 
 
 def run_release(options: argparse.Namespace) -> int:
-    from autograder.build import stems
-    from autograder.release import release
+    from autograder.authoring.assignment import assignments_of
+    from autograder.authoring.release import release
 
     course = course_of(options)
-    assignments = options.assignments or stems()
+    assignments = options.assignments or assignments_of(course.rules())
     with bar("releasing", len(assignments)) as progress:
         for number, assignment in enumerate(assignments):
             release(course, [assignment], new_seed=options.new_seed and number == 0)
@@ -180,19 +183,22 @@ def run_release(options: argparse.Namespace) -> int:
 
 
 def run_collect(options: argparse.Namespace) -> int:
-    from autograder.collect import collect
+    from autograder.classroom.collect import collect
 
     course = course_of(options)
     collected = collect(course, options.downloaded, options.assignment, options.pattern)
     say(f"{len(collected.placed)} placed in {escape(str(course.root / 'submitted'))}")
     for placed in collected.placed:
         remarks = placed.reason.removeprefix(f"It is {placed.assignment} of {placed.student}.").strip()
-        if remarks:
-            say(f"  {escape(placed.student)}: {escape(remarks)}")
-    if collected.unplaced:
-        say(f"[bold]{len(collected.unplaced)} could not be placed:[/bold]")
-    for left in collected.unplaced:
-        say(f"  {escape(str(left.path))}: {escape(left.reason)}")
+        say(f"  {escape(placed.student)}, {placed.assignment}: {escape(placed.path)}. {escape(remarks)}".rstrip())
+    for is_lost, heading in ((True, "could not be placed"), (False, "left where they are")):
+        left = [each for each in collected.unplaced if each.is_lost is is_lost]
+        if left:
+            say(f"[bold]{len(left)} {heading}:[/bold]")
+        for each in left:
+            say(f"  {escape(each.path)}: {escape(each.reason)}")
+    for warning in collected.warnings:
+        say(f"[bold]Note:[/bold] {escape(warning)}")
     return 0
 
 
@@ -201,7 +207,10 @@ def run_collect(options: argparse.Namespace) -> int:
 
 def run_grade(options: argparse.Namespace) -> int:
     if options.scheduler:
-        from autograder.cluster import ClusterWorkers
+        try:
+            from autograder.classroom.cluster import ClusterWorkers
+        except ModuleNotFoundError as error:
+            raise CourseError(NO_DASK.format(missing=error.name)) from None
 
         folders = class_folders(options.course, options.db)
         with ClusterWorkers(options.scheduler, options.without_walls, folders) as workers:
@@ -212,7 +221,7 @@ def run_grade(options: argparse.Namespace) -> int:
 
 
 def require_walls(told_so: bool) -> None:
-    from autograder.warm import walled_off
+    from autograder.walls.warm import walled_off
 
     if not told_so and not walled_off():
         raise CourseError(NO_WALLS)
@@ -222,15 +231,15 @@ class local_workers:
     """Warm processes start first; while they import torch, so does the grader."""
 
     def __init__(self, options: argparse.Namespace):
-        from autograder.warm import Warm, processors
+        from autograder.walls.warm import Warm, processors
 
         folders = class_folders(options.course, options.db)
         self.warm = [Warm(folders=folders) for _ in range(options.jobs or processors())]
         self.trusts_the_class = getattr(options, "without_walls", False)
 
     def __enter__(self):  # type: ignore[no-untyped-def]
-        from autograder.grade import LocalWorkers
-        from autograder.sight import require_blindness
+        from autograder.classroom.grade import LocalWorkers
+        from autograder.walls.sight import require_blindness
 
         try:
             if not self.trusts_the_class:
@@ -247,8 +256,8 @@ class local_workers:
 
 
 def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-untyped-def]
-    from autograder.grade import grade
-    from autograder.judge import Patience
+    from autograder.classroom.grade import grade
+    from autograder.judging.judge import Patience
 
     course = course_of(options)
     assignments = [options.assignment] if options.assignment else [a for a in course.released() if course.students(a)]
@@ -270,7 +279,7 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
                 patience=Patience(cell=options.seconds, submission=options.budget),
                 progress=tell,
             )
-        show_summary(summary)
+        show_summary(summary, options.force)
         if summary.left:
             interrupted = True
             break
@@ -279,10 +288,11 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
 
 def run_judge(options: argparse.Namespace) -> int:
     """Nbgrader, who asked, enters the scores. What has no notebook is entered here: nbgrader would not."""
-    from autograder import grade, work
-    from autograder.book import open_book
-    from autograder.judge import Patience
-    from autograder.verdict import write_verdict
+    from autograder.classroom import grade
+    from autograder.classroom.book import open_book
+    from autograder.judging import work
+    from autograder.judging.judge import Patience
+    from autograder.judging.verdict import write_verdict
 
     require_walls(told_so=False)
     course = course_of(options)
@@ -301,7 +311,7 @@ def run_judge(options: argparse.Namespace) -> int:
     return 0
 
 
-def show_summary(summary: Summary) -> None:
+def show_summary(summary: Summary, is_forced: bool = False) -> None:
     """Who was graded, zeroed or flagged, and why; what changed; what is left."""
     graded = summary.with_status("graded")
     parts = [f"{len(graded)} graded"]
@@ -321,7 +331,11 @@ def show_summary(summary: Summary) -> None:
                 escape(change.student), f"{change.before:g}", f"{change.after:g}", ", ".join(change.exercises)
             )
         out.print(table)
-    if summary.left:
+    if summary.left and is_forced:  # the same command would begin from the start
+        names = escape(" ".join(summary.left))
+        how = f"python -m autograder grade {summary.assignment} --force --students {names}"
+        say(f"[bold]Stopped.[/bold] {len(summary.left)} are left, with the results of before. Go on with: {how}")
+    elif summary.left:
         say(f"[bold]Stopped.[/bold] {len(summary.left)} are left; the same command goes on from here.")
 
 
@@ -337,7 +351,7 @@ def bar(what: str, total: int | None) -> Progress:
 
 
 def run_feedback(options: argparse.Namespace) -> int:
-    from autograder.feedback import write_feedback
+    from autograder.reporting.feedback import write_feedback
 
     course = course_of(options)
     pages: list[Path] = []
@@ -364,14 +378,35 @@ def one_done(progress: Progress, student: str) -> None:
 
 
 def run_report(options: argparse.Namespace) -> int:
-    from autograder.report import write_report
+    from autograder.reporting.report import write_report
 
-    say(f"report: {escape(str(write_report(course_of(options))))}")
+    chosen = [options.assignment] if options.assignment else None
+    say(f"report: {escape(str(write_report(course_of(options), chosen, options.student)))}")
     return 0
 
 
+def run_written(options: argparse.Namespace) -> int:
+    """0 if every mark could be entered."""
+    from autograder.reporting.report import graded_assignments
+    from autograder.reporting.written import mark_written
+
+    course = course_of(options)
+    assignments = [options.assignment] if options.assignment else graded_assignments(course)
+    outcomes = mark_written(course, assignments, options.marks)
+    for outcome in outcomes:
+        counts = f"{outcome.answers} answers, {outcome.marked} marked, {outcome.blank} left empty"
+        say(f"[bold]{escape(outcome.question.id)}[/bold]: {counts}: {escape(str(outcome.page))}")
+        for change in outcome.changes:
+            say(f"  entered: {escape(change)}")
+        for problem in outcome.problems:
+            say(f"  [bold]not entered:[/bold] {escape(problem)}")
+    if not outcomes:
+        say("None of this has a written question.")
+    return 1 if any(outcome.problems for outcome in outcomes) else 0
+
+
 def run_export(options: argparse.Namespace) -> int:
-    from autograder.export import export
+    from autograder.reporting.export import export
 
     course = course_of(options)
     for path in export(course, options.folder or course.root / "export"):
@@ -384,7 +419,7 @@ def run_export(options: argparse.Namespace) -> int:
 
 def run_doctor(options: argparse.Namespace) -> int:
     """0 if student code would be walled off and can read nothing of the course and the class, else 1."""
-    from autograder.warm import walled_off
+    from autograder.walls.warm import walled_off
 
     found = walls.describe()
     table = Table("", "wall", "keeps out", "what to do")
@@ -401,8 +436,8 @@ def run_doctor(options: argparse.Namespace) -> int:
 
 def tried_to_read(folders: Sequence[Path]) -> str:
     """What a runner can read that it must not, in a sentence, which is also printed; empty if there is nothing."""
-    from autograder.sight import complaint, witnesses
-    from autograder.warm import Warm
+    from autograder.walls.sight import complaint, witnesses
+    from autograder.walls.warm import Warm
 
     warm = Warm(folders=folders)
     try:
@@ -422,7 +457,7 @@ def jupyter() -> str:
 
 def run_sample(options: argparse.Namespace) -> int:
     """Everything an instructor does in a term, once, in a folder of its own: nobody real is in this class."""
-    from autograder.sample import sample_class, sample_due_date
+    from autograder.classroom.sample import sample_class, sample_due_date
 
     require_walls(told_so=False)
     if options.course == Path(DEFAULT):
@@ -437,6 +472,10 @@ def run_sample(options: argparse.Namespace) -> int:
             gradebook.update_or_create_assignment(assignment, duedate=sample_due_date(assignment))
         folder = course.root / "handed_in"
         students = sample_class(course, assignment, folder)
+        with course.gradebook() as gradebook:
+            for one in students:
+                first, last = one.name.split()
+                gradebook.update_or_create_student(one.id, first_name=first, last_name=last)
         say(f"{len(students)} fictitious students handed in to {escape(str(folder))}")
         options.downloaded, options.pattern = folder, None
         run_collect(options)
@@ -444,6 +483,7 @@ def run_sample(options: argparse.Namespace) -> int:
         code = grade_all(options, workers)
     if code == 0:
         run_feedback(options)
+        options.assignment, options.student = None, ""
         run_report(options)
         options.folder = None
         run_export(options)

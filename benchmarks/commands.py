@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autograder.classroom.class_folder import CONFIG
+
 ROOT = Path(__file__).resolve().parents[1]
 PROC = Path("/proc")
 LOOK_SECONDS = 0.5  # between two looks at the memory; peaks are the kernel's own, so that nothing is missed
@@ -140,5 +142,5 @@ def peak_of(path: Path) -> float:
 
 def plain_nbgrader_config() -> str:
     """The course's configuration without our judge: nbgrader executes the notebooks itself."""
-    config = (ROOT / "autograder" / "nbgrader_config.py").read_text(encoding="utf-8")
+    config = CONFIG.read_text(encoding="utf-8")
     return config + 'c.Autograde.pop("autograde_preprocessors")\n'

@@ -23,12 +23,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.collect import collect
-from autograder.course import Course
-from autograder.release import release
-from autograder.sample import crowd
-from autograder.verdict import Verdict, verdicts
-from autograder.warm import processors
+from autograder.authoring.release import release
+from autograder.classroom.collect import collect
+from autograder.classroom.course import Course
+from autograder.classroom.sample import crowd
+from autograder.judging.verdict import Verdict, verdicts
+from autograder.walls.warm import processors
 from benchmarks.commands import ROOT, CommandFailed, Run, environment, grader, plain_nbgrader_config
 from benchmarks.commands import run as run_command
 from benchmarks.tables import Row, at_least, at_most

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from autograder.course import Course
-from autograder.sample import crowd
-from autograder.verdict import verdicts
-from autograder.warm import processors
+from autograder.classroom.course import Course
+from autograder.classroom.sample import crowd
+from autograder.judging.verdict import verdicts
+from autograder.walls.warm import processors
 from benchmarks.commands import Run, grader
 from benchmarks.tables import Row
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nbclient.exceptions import CellExecutionError
 
-from autograder.build import SourceError, stems
+from autograder.authoring.build import SourceError, stems
 from autograder.working_copy import ROOT
 from book.executed import executed, kept_at, outputs_of
 from book.site import BookError, Edition, build_site

@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.build import stems
-from autograder.report import difference, in_words
+from autograder.authoring.build import stems
+from autograder.reporting.report import difference
+from autograder.reporting.words import in_words
 from book.ideas import all_ideas, change_of, ideas_of
 from course_lib.checking.diagnosis import deed_of, sentence_of
 from course_lib.checking.difference import Difference

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from autograder.build import title
+from autograder.authoring.build import title
 from book.atlas import Atlas, Entry, Matrix, Mistake, Picture
 from book.ideas import Idea, all_ideas
 from book.pages import FENCE, html_text, points, python, raw

@@ -17,13 +17,13 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-from autograder.build import solution_notebook
-from autograder.claims import FAST, LIBRARY, SECONDS_FOR_A_CELL, data_used_by, modules_used_by, without_words
+from autograder.authoring.build import solution_notebook
+from autograder.authoring.claims import FAST, LIBRARY, SECONDS_FOR_A_CELL, data_used_by, modules_used_by, without_words
 from autograder.files import write_whole
 from autograder.working_copy import ROOT
 
 CACHE = ROOT / ".book"
-# Parts of course_lib that shape what is seen. The rest of what `autograder.claims` leaves out only checks.
+# Parts of course_lib that shape what is seen. The rest of what `autograder.authoring.claims` leaves out only checks.
 DRAWS = (
     "alt_text.py", "checking/difference.py", "checking/overview.py", "checking/report.py", "colours.py", "interactive",
     "plotting.py", "progress_bar.py", "student.py", "transformer_map.py",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.report import in_words
+from autograder.reporting.words import in_words
 from course_lib.checking.diagnosis import deed_of
 from course_lib.checking.merge import edits_of, tokens_of
 

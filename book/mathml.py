@@ -9,7 +9,7 @@ from math_core import LatexError
 from sphinx.application import Sphinx
 from sphinx.errors import SphinxError
 
-from autograder.feedback import to_mathml
+from autograder.reporting.feedback import to_mathml
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

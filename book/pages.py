@@ -19,9 +19,9 @@ from urllib.parse import unquote
 from nbformat import NotebookNode
 from nbgrader.preprocessors import ClearSolutions
 
-from autograder.bootstrap import badge_markdown, course_settings
-from autograder.build import header_line, solution_notebook, worth
-from autograder.claims import cut_short
+from autograder.authoring.bootstrap import badge_markdown, course_settings
+from autograder.authoring.build import header_line, solution_notebook, worth
+from autograder.authoring.claims import cut_short
 from book.executed import Outputs
 from course_lib.alt_text import title_of_cell
 from course_lib.checking.exercise import Exercise

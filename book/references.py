@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from autograder.build import glossary_notebook, solution_notebook, stems, title
+from autograder.authoring.build import glossary_notebook, solution_notebook, stems, title
 
 FILE = Path(__file__).with_name("references.toml")
 # The last name before a year: "Su et al. (2021)", "Jain and Wallace 2019", "Bloem, 2019".

@@ -13,9 +13,9 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-from autograder.bootstrap import course_settings
-from autograder.build import course_map, glossary_notebook, stems
-from autograder.coverage import pages as coverage_pages
+from autograder.authoring.bootstrap import course_settings
+from autograder.authoring.build import course_map, glossary_notebook, stems
+from autograder.authoring.coverage import pages as coverage_pages
 from autograder.working_copy import ROOT
 from book import references
 from book.atlas import Atlas

@@ -12,10 +12,11 @@ from unittest import mock
 from nbformat import NotebookNode
 from release import released_notebook
 
-from autograder import build, judge, work
-from autograder.judge import Patience, exercise_of, grade_id_of
-from autograder.verdict import ExerciseVerdict
-from autograder.work import Result, Task
+from autograder.authoring import build
+from autograder.judging import judge, work
+from autograder.judging.judge import Patience, exercise_of, grade_id_of
+from autograder.judging.verdict import ExerciseVerdict
+from autograder.judging.work import Result, Task
 
 
 @functools.cache

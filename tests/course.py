@@ -17,10 +17,10 @@ from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
 from traitlets.config import PyFileConfigLoader
 
-from autograder import build
-from autograder.needed import Names, names_in, needed
-from autograder.release import quiet_nbgrader
-from autograder.seed import write_seed
+from autograder.authoring import build
+from autograder.authoring.release import quiet_nbgrader
+from autograder.classroom.seed import write_seed
+from autograder.judging.needed import Names, names_in, needed
 from benchmarks.commands import plain_nbgrader_config
 
 ENVIRONMENT = {**kernel_environment(), "COURSE_FAST": "1"}

@@ -11,9 +11,9 @@ from pathlib import Path
 from classroom import solutions, submission
 from nbformat import NotebookNode
 
-from autograder import work
-from autograder.course import Course
-from autograder.work import Result, Task
+from autograder.classroom.course import Course
+from autograder.judging import work
+from autograder.judging.work import Result, Task
 
 STEM = "02_masks"
 

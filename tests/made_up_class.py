@@ -18,11 +18,11 @@ from typing import Any
 import torch
 from release import released_text
 
-from autograder.build import put_own_commands_on_path
-from autograder.course import Course
+from autograder.authoring.build import put_own_commands_on_path
+from autograder.classroom.course import Course
+from autograder.classroom.seed import PUBLIC
 from autograder.hidden import all_hidden, check_hidden
-from autograder.seed import PUBLIC
-from autograder.verdict import ExerciseVerdict, Verdict, write_verdict
+from autograder.judging.verdict import ExerciseVerdict, Verdict, write_verdict
 from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises
@@ -229,8 +229,9 @@ def fill_gradebook(course: Course, found: list[Verdict]) -> None:
             scores = {f"{e.name}_check": e.points for e in verdict.exercises}
             scores |= {f"{e.name}_hidden": e.hidden_points for e in verdict.exercises}
             for grade_entry in submission.notebooks[0].grades:
-                grade_entry.auto_score = scores.get(grade_entry.name, 0.0)
-                grade_entry.needs_manual_grade = grade_entry.name == "why"
+                is_written = grade_entry.name == "why"
+                grade_entry.auto_score = None if is_written else scores.get(grade_entry.name, 0.0)
+                grade_entry.needs_manual_grade = is_written
                 if verdict.student == "ada":
                     grade_entry.manual_score = grade_entry.max_score
                     grade_entry.needs_manual_grade = False

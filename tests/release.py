@@ -7,7 +7,7 @@ import functools
 import nbformat
 from nbformat import NotebookNode
 
-from autograder import build
+from autograder.authoring import build
 from autograder.files import content_of
 from autograder.working_copy import is_untouched
 

@@ -41,12 +41,12 @@ from attacks import (
 from classroom import ENOUGH, by_name, full, impatient_with, released, score, with_one_exercise
 from nbformat import NotebookNode
 
-from autograder import work
+from autograder.classroom.seed import PUBLIC
 from autograder.hidden import all_hidden
-from autograder.inside.walls import LANDLOCK, MEGABYTE, NAMESPACES, SECCOMP, Limits, Wall, probe
-from autograder.inside.walls import LIMITS as LIMITS_WALL
-from autograder.seed import PUBLIC
-from autograder.work import Result, Task
+from autograder.judging import work
+from autograder.judging.work import Result, Task
+from autograder.walls.inside.walls import LANDLOCK, MEGABYTE, NAMESPACES, SECCOMP, Limits, Wall, probe
+from autograder.walls.inside.walls import LIMITS as LIMITS_WALL
 from course_lib.exercises import all_exercises, written_tests
 
 SLOW_SECONDS = 2.5  # for an attack that uses up all that it is given

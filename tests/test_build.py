@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from release import released_notebook as released
 
-from autograder import build
+from autograder.authoring import build
 from autograder.hidden import all_hidden
 from course_lib.exercises import TOPICS, all_exercises
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from course import with_claims
 
-from autograder import build, claims
-from autograder.claims import ClaimFailed, claim
+from autograder.authoring import build, claims
+from autograder.authoring.claims import ClaimFailed, claim
 
 WITHOUT = """\
 # %% [markdown]

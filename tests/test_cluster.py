@@ -17,13 +17,14 @@ from distributed import Client
 from grading import STEM, Here, autograder, grades, hand_in, solved
 from lab import HANGS, free_port
 
-from autograder import book, work
-from autograder.cluster import ClusterWorkers
-from autograder.course import Course, CourseError
-from autograder.grade import grade
-from autograder.release import release
-from autograder.verdict import Verdict, verdicts
-from autograder.work import Result, Task
+from autograder.authoring.release import release
+from autograder.classroom import book
+from autograder.classroom.cluster import ClusterWorkers
+from autograder.classroom.course import Course, CourseError
+from autograder.classroom.grade import grade
+from autograder.judging import work
+from autograder.judging.verdict import Verdict, verdicts
+from autograder.judging.work import Result, Task
 
 pytestmark = pytest.mark.xdist_group("grade")
 STUDENTS = [f"student{number}" for number in range(10)]
@@ -61,7 +62,7 @@ def scheduler():
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
-    monkeypatch.setattr("autograder.cluster.CONNECT_SECONDS", HANGS)
+    monkeypatch.setattr("autograder.classroom.cluster.CONNECT_SECONDS", HANGS)
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from autograder import build, coverage
-from autograder.coverage import CoverageError, Row, find_section, read_rows, shown_exercise, taught_in
+from autograder.authoring import build, coverage
+from autograder.authoring.coverage import CoverageError, Row, find_section, read_rows, shown_exercise, taught_in
 
 DOCS = build.ROOT / "docs"
 IDEAS, ERRATA = read_rows(DOCS / "coverage.toml"), read_rows(DOCS / "errata.toml")

@@ -14,7 +14,7 @@ from fake_gpu import GPU, FakeGpu, is_there
 from release import released_notebook
 
 import course_lib
-from autograder import build
+from autograder.authoring import build
 from course_lib import progress_bar, settings, training
 from course_lib.exercises import all_exercises
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from autograder.classroom.seed import PUBLIC
 from autograder.hidden import all_hidden, check_hidden, conceal
-from autograder.seed import PUBLIC
 from course_lib.checking import bench
 from course_lib.checking.diagnosis import deed_of, sentence_of
 from course_lib.checking.exercise import Exercise

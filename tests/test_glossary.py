@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from autograder import build
-from autograder.glossary import Glossary, GlossaryError
+from autograder.authoring import build
+from autograder.authoring.glossary import Glossary, GlossaryError
 from autograder.working_copy import is_untouched
 
 SMALL = Glossary('# Glossary\n\nIntro.\n\n## nat\n\nA unit. See {{term bit}}.\n\n## bit\n\nA $1$ or "0".\nMore.\n')

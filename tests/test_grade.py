@@ -21,15 +21,17 @@ from grading import STEM, Here, autograder, comments, grades, hand_in, solved
 from nbgrader.plugins import BasePlugin
 from nbgrader.utils import determine_grade
 
-from autograder import book, build, work
-from autograder import grade as grade_module
+from autograder.authoring import build
+from autograder.authoring.release import release
+from autograder.classroom import book
+from autograder.classroom import grade as grade_module
+from autograder.classroom.course import Course, CourseError
+from autograder.classroom.grade import Change, LocalWorkers, grade, last_verdict
 from autograder.cli import parser
-from autograder.course import Course, CourseError
-from autograder.grade import Change, LocalWorkers, grade, last_verdict
-from autograder.judge import Patience
-from autograder.release import release
-from autograder.verdict import Verdict, read_verdict
-from autograder.work import Result, Task
+from autograder.judging import work
+from autograder.judging.judge import Patience
+from autograder.judging.verdict import Verdict, read_verdict
+from autograder.judging.work import Result, Task
 
 pytestmark = pytest.mark.xdist_group("grade")
 FULL = sum(  # of the code; a written answer is marked by a person
@@ -420,9 +422,9 @@ def fake_do(task: Task) -> Result:
 def test_a_submission_that_never_ends_is_flagged_and_stops_nobody(monkeypatch):
     """Its judge should have ended by itself; the coordinator does not rely on that."""
     monkeypatch.setattr(work, "do", fake_do)
-    monkeypatch.setattr("autograder.grade.Worker.close", close_without_warm)
-    monkeypatch.setattr("autograder.grade.JUDGES_OWN_SECONDS", 0.0)
-    monkeypatch.setattr("autograder.grade.LOOKING_SECONDS", 0.05)
+    monkeypatch.setattr("autograder.classroom.grade.Worker.close", close_without_warm)
+    monkeypatch.setattr("autograder.classroom.grade.JUDGES_OWN_SECONDS", 0.0)
+    monkeypatch.setattr("autograder.classroom.grade.LOOKING_SECONDS", 0.05)
     workers = LocalWorkers([None])
     tasks = [
         Task(STEM, "before", "harmless", "", ""),
@@ -441,7 +443,7 @@ def test_a_submission_that_never_ends_is_flagged_and_stops_nobody(monkeypatch):
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_submission_that_kills_its_worker_costs_only_itself(monkeypatch, tmp_path, count):
     monkeypatch.setattr(work, "do", fake_do)
-    monkeypatch.setattr("autograder.grade.Worker.close", close_without_warm)
+    monkeypatch.setattr("autograder.classroom.grade.Worker.close", close_without_warm)
     texts = dict.fromkeys(map(str, range(20)), "harmless") | {"3": "deadly", "5": str(tmp_path / "once"), "9": "deadly"}
     workers = LocalWorkers([None] * count)
     found = list(workers.results([Task(STEM, student, text, "", "") for student, text in texts.items()]))
@@ -575,7 +577,7 @@ ERRORS = {
 
 @pytest.mark.parametrize(("arguments", "sentence"), ERRORS.values(), ids=ERRORS.keys())
 def test_errors_are_one_clear_sentence(released, monkeypatch, capsys, arguments, sentence):
-    monkeypatch.setattr("autograder.cluster.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("autograder.classroom.cluster.CONNECT_SECONDS", 0.5)
     code, _, complaint = run(monkeypatch, capsys, "--course", released.root, *arguments)
     assert code == 1
     assert sentence in complaint
@@ -612,7 +614,7 @@ def test_an_unknown_student_is_one_clear_sentence(again, monkeypatch, capsys):
 
 
 def test_a_machine_without_walls_grades_only_if_told(again, monkeypatch, capsys):
-    monkeypatch.setattr("autograder.warm.walled_off", lambda: False)
+    monkeypatch.setattr("autograder.walls.warm.walled_off", lambda: False)
     code, _, complaint = run(monkeypatch, capsys, "--course", again.root, "grade")
     assert code == 1
     assert "no wall around student code" in complaint

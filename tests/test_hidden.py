@@ -16,13 +16,13 @@ from torch import Tensor
 from traitlets.config import PyFileConfigLoader
 
 from autograder import cli
-from autograder import seed as seeds
-from autograder.course import Course, CourseError
-from autograder.grade import grade
+from autograder.authoring.release import release
+from autograder.classroom import seed as seeds
+from autograder.classroom.course import Course, CourseError
+from autograder.classroom.grade import grade
+from autograder.classroom.seed import ENVIRONMENT, PUBLIC, digest_of, prepare_seed, read_seed, write_seed
 from autograder.hidden import Draw, all_hidden, check_hidden, chosen
-from autograder.release import release
-from autograder.seed import ENVIRONMENT, PUBLIC, digest_of, prepare_seed, read_seed, write_seed
-from autograder.verdict import read_verdict
+from autograder.judging.verdict import read_verdict
 from benchmarks.hidden import faults
 from course_lib.checking.exercise import Property
 from course_lib.checking.expect import expect

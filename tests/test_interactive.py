@@ -11,7 +11,7 @@ import pytest
 import torch
 from lab import browser_page, find_chromium
 
-from autograder.feedback import cleaned
+from autograder.reporting.feedback import cleaned
 from course_lib.decoding import beam_search, sample, top_k_filter, top_p_filter, uncached
 from course_lib.dot_product_attention import scaled_dot_product_attention
 from course_lib.encoder_decoder import DecoderLayer, EncoderLayer

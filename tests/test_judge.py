@@ -24,13 +24,14 @@ from classroom import (
 )
 from torch import nn
 
-from autograder import build, judge, work
-from autograder.inside.walls import Limits
-from autograder.inside.wire import Channel
-from autograder.judge import USES_THE_REFERENCE, grade_id_of
-from autograder.runners import Clock, Runner, RunnerError
-from autograder.warm import Silence, Warm
-from autograder.work import Task
+from autograder.authoring import build
+from autograder.judging import judge, work
+from autograder.judging.judge import USES_THE_REFERENCE, grade_id_of
+from autograder.judging.work import Task
+from autograder.walls.inside.walls import Limits
+from autograder.walls.inside.wire import Channel
+from autograder.walls.runners import Clock, Runner, RunnerError
+from autograder.walls.warm import Silence, Warm
 from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises
@@ -262,7 +263,7 @@ def test_a_run_that_finds_no_time_keeps_what_the_run_before_it_has_found(monkeyp
                 self.submission.clock.deadline = 0.0
 
     monkeypatch.setattr(judge, "Trial", Trial)
-    monkeypatch.setattr("autograder.needed.REACHES_EVERYTHING", set())
+    monkeypatch.setattr("autograder.judging.needed.REACHES_EVERYTHING", set())
     found = judged(STEM, submission(STEM, solutions(STEM) | {"window_mask": code}))
     assert len(trials) == 3
     assert by_name(found)["padding_mask"].points == by_name(found)["padding_mask"].max_points
@@ -323,7 +324,7 @@ def test_how_a_runner_ended_is_told_on_a_busy_machine_too():
 
 def test_a_warm_process_that_cannot_start_flags_the_submission(monkeypatch):
     def broken(*_):
-        from autograder.warm import WarmError
+        from autograder.walls.warm import WarmError
 
         raise WarmError("no such luck")
 

@@ -27,9 +27,9 @@ BRACES = re.compile(r"(?<![\^_\\\w{])\{[A-Za-z_]\w*([.\[(:!][^{}]*)?\}")
 
 # What `str.format` or `str.replace` fills in later.
 TEMPLATES = {
-    "autograder/sample.py": {"{name}", "{id}", "{assignment}"},
-    "autograder/references.py": {"{name}"},
-    "autograder/feedback.py": {"{c}"},  # LaTeX, in a column
+    "autograder/classroom/sample.py": {"{name}", "{id}", "{assignment}"},
+    "autograder/judging/references.py": {"{name}"},
+    "autograder/reporting/feedback.py": {"{c}"},  # LaTeX, in a column
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import nbformat
 import pytest
 
-from autograder.minutes import minutes, minutes_of_cell
+from autograder.authoring.minutes import minutes, minutes_of_cell
 from course_lib.exercises import all_exercises
 
 

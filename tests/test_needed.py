@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autograder import needed as module
-from autograder.needed import could_define, names_in, needed
+from autograder.judging import needed as module
+from autograder.judging.needed import could_define, names_in, needed
 
 SETUP = "import torch\nfrom torch import nn"
 ANSWER = "def answer(x):\n    scores = torch.relu(x)\n    return scores"

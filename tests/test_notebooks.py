@@ -16,7 +16,7 @@ from lab import browser_page, find_chromium, open_notebook, run
 from playwright.sync_api import expect
 from release import released_notebook, released_text
 
-from autograder import build
+from autograder.authoring import build
 from autograder.hidden import all_hidden
 from course_lib.exercises import all_exercises
 

@@ -16,10 +16,10 @@ import pytest
 from grading import STEM, Here, autograder, comments, grades, hand_in, solved
 from lab import HANGS
 
-from autograder import work
-from autograder.course import Course
-from autograder.grade import grade
-from autograder.release import release
+from autograder.authoring.release import release
+from autograder.classroom.course import Course
+from autograder.classroom.grade import grade
+from autograder.judging import work
 
 pytestmark = [pytest.mark.xdist_group("grade"), pytest.mark.programs]
 

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from classroom import by_name, full, judged, score, solutions, submission
 from torch import nn
 
-from autograder import work
-from autograder.ready_made import forbidden_in
+from autograder.judging import work
+from autograder.judging.ready_made import forbidden_in
 from course_lib import training
 from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject

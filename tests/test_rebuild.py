@@ -18,10 +18,10 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import ClearOutput, DeduplicateIds, OverwriteCells, OverwriteKernelspec
 from release import released_notebook, released_text
 
-from autograder import build
-from autograder import rebuild as rebuilding
-from autograder.course import CourseError
-from autograder.rebuild import (
+from autograder.authoring import build
+from autograder.classroom.course import CourseError
+from autograder.judging import rebuild as rebuilding
+from autograder.judging.rebuild import (
     MOST_CELLS,
     MOST_CHARACTERS,
     MOST_CHARACTERS_OF_A_CELL,

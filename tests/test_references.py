@@ -13,8 +13,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from autograder import build, references
-from autograder.references import modules, position, revealed_after, visible_sources, withheld
+from autograder.authoring import build
+from autograder.judging import references
+from autograder.judging.references import modules, position, revealed_after, visible_sources, withheld
 from course_lib import masks
 from course_lib.checking.subject import Subject, same_answer
 from course_lib.exercises import TOPICS, all_exercises

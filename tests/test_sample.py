@@ -12,11 +12,11 @@ import nbformat
 import pytest
 from release import released_text
 
-from autograder import build
-from autograder.answers import grade_id_of, setup_source, standing_alone
-from autograder.collect import collect
-from autograder.course import Course, CourseError
-from autograder.sample import CLASS, NOTHING, RIGHT, crowd, disguised, sample_class, sample_due_date
+from autograder.authoring import build
+from autograder.classroom.answers import grade_id_of, setup_source, standing_alone
+from autograder.classroom.collect import collect
+from autograder.classroom.course import Course, CourseError
+from autograder.classroom.sample import CLASS, NOTHING, RIGHT, crowd, disguised, sample_class, sample_due_date
 from course_lib.checking.grading import grade, refusal
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises

@@ -6,7 +6,7 @@ import pytest
 import torch
 from fake_gpu import GPU, FakeGpu
 
-from autograder import build
+from autograder.authoring import build
 from course_lib import decoding, grammar, settings, training, transformer, translation
 from course_lib.checking.settings import Descent
 from course_lib.settings import course_device, device_of

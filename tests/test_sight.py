@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from autograder import cli, sight, work
+from autograder import cli
 from autograder.errors import CourseError
-from autograder.inside import walls
-from autograder.inside.walls import LANDLOCK, NAMESPACES
+from autograder.judging import work
+from autograder.walls import sight
+from autograder.walls.inside import walls
+from autograder.walls.inside.walls import LANDLOCK, NAMESPACES
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are walls on Linux alone")
 
@@ -30,8 +32,8 @@ STAGE = """
 import json, os, subprocess, sys, tempfile
 from pathlib import Path
 sys.path[:0] = json.loads(sys.argv[1])["path"]
-from autograder.inside import walls
-from autograder import warm
+from autograder.walls.inside import walls
+from autograder.walls import warm
 
 stage = json.loads(sys.argv[1])
 standing = [wall.name for wall in walls.probe() if wall.works]
@@ -100,11 +102,11 @@ def write(path: Path, text: str = "x") -> Path:
 
 def course_in(folder: Path) -> list[Path]:
     """The packages, as far as walls need them, with a reference and hidden cases: as a project or among others."""
-    for name in ("__init__.py", "class_folder.py", "errors.py", "seed.py", "warm.py", "sight.py", "inside"):
+    for name in ("__init__.py", "errors.py", "classroom", "walls"):
         source = ROOT / "autograder" / name
         if source.is_dir():
             shutil.copytree(source, folder / "autograder" / name, ignore=shutil.ignore_patterns("__pycache__"))
-        elif source.exists():
+        else:
             write(folder / "autograder" / name, source.read_text())
     names = ("course_lib/masks.py", "course_lib/exercises/masks/causal_mask.py", "autograder/hidden/masks.py")
     return [write(folder / name) for name in names]
@@ -347,7 +349,7 @@ class Idle:
 def idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "OWN", [])
     monkeypatch.setattr(work, "Warm", Idle)
-    monkeypatch.setattr("autograder.warm.Warm", Idle)
+    monkeypatch.setattr("autograder.walls.warm.Warm", Idle)
 
 
 def test_nor_by_a_worker_on_its_own(idle: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,7 +362,7 @@ def test_nor_by_a_worker_on_its_own(idle: None, monkeypatch: pytest.MonkeyPatch)
 def test_doctor_says_what_can_be_read(
     idle: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("autograder.warm.walled_off", lambda: True)
+    monkeypatch.setattr("autograder.walls.warm.walled_off", lambda: True)
     monkeypatch.setattr(sight, "readable_inside", lambda warm: ["/usr/src/app/.git/HEAD", "/usr/src/app/x"])
     assert run_command(monkeypatch, "doctor") == 1
     assert "✗ Student code could read /usr/src/app/.git/HEAD (and 1 more of its kind)" in capsys.readouterr().out
@@ -369,7 +371,7 @@ def test_doctor_says_what_can_be_read(
 def test_doctor_says_that_nothing_can_be_read(
     idle: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("autograder.warm.walled_off", lambda: True)
+    monkeypatch.setattr("autograder.walls.warm.walled_off", lambda: True)
     monkeypatch.setattr(sight, "readable_inside", lambda warm: [])
     assert run_command(monkeypatch, "doctor") == 0
     assert "✓ Student code can read none of the" in capsys.readouterr().out
@@ -378,7 +380,7 @@ def test_doctor_says_that_nothing_can_be_read(
 def test_the_folder_of_a_sample_class_must_be_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("autograder.warm.walled_off", lambda: True)
+    monkeypatch.setattr("autograder.walls.warm.walled_off", lambda: True)
     file = write(tmp_path / "file")
     for course, sentence in ((file, "is a file"), (file / "below", "cannot be made")):
         assert run_command(monkeypatch, "--course", course, "sample") == 1

@@ -16,14 +16,14 @@ from grading import STEM, Here, comments, grades, hand_in, solved
 from lab import TOKEN, browser_page, find_chromium, jupyterlab
 from nbgrader.apps import NbGraderAPI
 
-from autograder import work
-from autograder.collect import collect
-from autograder.course import Course
-from autograder.grade import grade
-from autograder.inside import walls
-from autograder.release import quiet_nbgrader, release
-from autograder.sample import sample_class
-from autograder.verdict import read_verdict
+from autograder.authoring.release import quiet_nbgrader, release
+from autograder.classroom.collect import collect
+from autograder.classroom.course import Course
+from autograder.classroom.grade import grade
+from autograder.classroom.sample import sample_class
+from autograder.judging import work
+from autograder.judging.verdict import read_verdict
+from autograder.walls.inside import walls
 
 pytestmark = [
     pytest.mark.xdist_group("stock"),

@@ -7,8 +7,8 @@ import torch
 from release import released_notebook
 from torch import nn
 
-from autograder import build
-from autograder.needed import needed
+from autograder.authoring import build
+from autograder.judging.needed import needed
 from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from autograder import build
+from autograder.authoring import build
 from course_lib import transformer_map
 from course_lib.notebooks import Notebook, all_notebooks
 from course_lib.plotting import PARTS, show_map, use_course_style

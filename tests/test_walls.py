@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from autograder.inside import walls
-from autograder.inside.walls import LANDLOCK, LIMITS, NAMESPACES, SCRATCH, SECCOMP
+from autograder.walls.inside import walls
+from autograder.walls.inside.walls import LANDLOCK, LIMITS, NAMESPACES, SCRATCH, SECCOMP
 
 pytestmark = [
     pytest.mark.programs,

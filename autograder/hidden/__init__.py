@@ -1,7 +1,7 @@
 """The cases that only the grader runs: one module a topic, with the same engine as the visible checks.
 
 Hidden cases ask the same properties of other inputs. They are not written down but drawn from a seed, and each class
-has a secret one of its own (see `autograder.seed`): who reads this folder knows how they are made, not what they are.
+has a secret one of its own (see `classroom/seed.py`): who reads this folder knows how they are made, not what they are.
 Their points are given only if everything holds, and their report names the mistake but shows no case.
 
 A test that a student writes meets all mistakes that it should catch, in disguises and an order that are drawn from the
@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autograder.classroom.seed import seed_of_this_process
 from autograder.hidden.draw import Draw as Draw
-from autograder.seed import seed_of_this_process
 from course_lib.checking.exercise import Case as Case
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.grading import grade, refusal
@@ -114,14 +114,16 @@ def drawn_questions(exercise: WrittenTest, draw: Draw) -> list[Case]:
     return exercise.questions(str(draw.integer(0, 10**15)), everything=True)
 
 
-def check_hidden(name: str, obj: Any, seed: str | None = None) -> Report:
+def check_hidden(name: str, obj: Any, seed: str | None = None, points: float | None = None) -> Report:
     """Check an answer on the hidden cases of the exercise `name`. Shows the score to nbgrader as `check` does.
 
     seed: of the cases. None: that of the class whose notebook this process executes.
+    points: what the class gives for them, if that is not what the course gives.
     """
     hidden = all_hidden()[name]
     cases = hidden.cases(seed_of_this_process() if seed is None else seed)
-    return conceal(hidden, refusal(hidden.exercise, obj) or grade(hidden.exercise, Subject(obj), cases))
+    report = conceal(hidden, refusal(hidden.exercise, obj) or grade(hidden.exercise, Subject(obj), cases))
+    return report if points is None else report.worth(points)
 
 
 def conceal(hidden: Hidden, report: Report) -> Report:

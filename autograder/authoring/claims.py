@@ -1,0 +1,296 @@
+"""What the text says about its outputs, checked.
+
+A cell `# %% claims` of a source stands behind the cell whose numbers the text speaks of, and calls `claim`. Such cells
+are only in the notebooks that are executed here and by the tests; no student ever gets one.
+
+The tests set COURSE_FAST=1, with which some notebooks train less and claim less. What only the whole training shows is
+proved by `make claims`. It executes those notebooks whole and writes what it has measured into solutions/claims.json.
+That file is committed, and the tests fail if a claim in it does not hold, or if the notebook or what it is measured
+with has changed since.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from nbformat import NotebookNode
+
+from autograder.files import write_whole
+from autograder.working_copy import ROOT
+
+SECONDS_FOR_A_CELL = 1800  # the longest one trains a translator
+FAST = "COURSE_FAST"  # in the environment, and in the source of every notebook that can be cut short
+LIBRARY = ROOT / "course_lib"
+SHOWS_AND_CHECKS = (  # parts of course_lib on which no measured number depends
+    "checking", "colours", "contents", "exercises", "interactive", "notebooks", "plotting", "progress_bar", "student",
+    "surroundings", "transformer_map",
+)  # fmt: skip
+MIME = "application/vnd.course-claim+json"
+COMMAND = "python -m autograder.authoring.claims"
+
+
+class ClaimFailed(Exception):
+    """A sentence of the text that the cell above it contradicts."""
+
+
+class Outcome(TypedDict):
+    """How a claim went in a whole run."""
+
+    claim: str
+    holds: bool
+    measured: dict[str, Any]
+
+
+class Proof(TypedDict):
+    """The entry of a notebook in solutions/claims.json."""
+
+    digest: str
+    claims: list[Outcome]
+
+
+def claim(sentence: str, holds: object) -> None:
+    """Raise `ClaimFailed` with this sentence unless it holds. `holds`: a comparison, of numbers or of tensors."""
+    if not is_so(sentence, holds):
+        raise ClaimFailed(f"The text says, and the cell above contradicts it: {sentence}")
+
+
+def is_so(sentence: str, holds: object) -> bool:
+    truth = holds.item() if hasattr(holds, "item") else holds
+    if not isinstance(truth, bool):
+        raise TypeError(f"Whether it holds is a yes or no, not {truth!r}: {sentence}")
+    return truth
+
+
+# --- a whole run ----------------------------------------------------------------------------------------------------
+
+
+def noted_claim(sentence: str, holds: object, measured: dict[str, Any]) -> None:
+    """Stands for `claim` in a whole run: leaves the outcome in the cell's output, and goes on if it does not hold."""
+    from IPython.display import display
+
+    values = {name: plain(value) for name, value in measured.items()}
+    display({MIME: {"claim": sentence, "holds": is_so(sentence, holds), "measured": values}}, raw=True)
+
+
+def plain(value: Any) -> Any:
+    """A value as it can stand in the record, numbers with four digits."""
+    value = value.item() if getattr(value, "ndim", 1) == 0 else value
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    return value if isinstance(value, (bool, int)) else str(value)[:80]
+
+
+def with_measurements(source: str) -> str:
+    """A cell of claims in which each claim is also told the values that its condition compares."""
+    tree = ast.parse(source)
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "claim":
+            sides = {ast.unparse(side): side for side in compared(call.args[1]) if not is_number(side)}
+            call.args.append(ast.Dict([ast.Constant(text) for text in sides], list(sides.values())))
+    return "from autograder.authoring.claims import noted_claim as claim\n\n" + ast.unparse(tree)
+
+
+def compared(condition: ast.expr) -> Iterator[ast.expr]:
+    """The sides of the comparisons of which a condition is made."""
+    match condition:
+        case ast.BoolOp(values=parts):
+            for part in parts:
+                yield from compared(part)
+        case ast.UnaryOp(operand=part):
+            yield from compared(part)
+        case ast.Compare(left=left, comparators=others):
+            yield from (left, *others)
+
+
+def is_number(side: ast.expr) -> bool:
+    return not any(isinstance(node, (ast.Name, ast.Call)) for node in ast.walk(side))
+
+
+def execute(stem: str) -> list[Outcome]:
+    """Every claim of the solved notebook, executed whole. Raises `nbclient.exceptions.CellExecutionError`."""
+    from nbclient import NotebookClient
+
+    from autograder.authoring.build import CLAIMS, solution_notebook
+
+    notebook = solution_notebook(stem, claims=True)
+    for cell in notebook.cells:
+        if cell.source.startswith(CLAIMS):
+            cell.source = with_measurements(cell.source.removeprefix(CLAIMS))
+    environment = {name: value for name, value in os.environ.items() if name != FAST}
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [environment.get("PYTHONPATH")])])
+    with tempfile.TemporaryDirectory() as folder:  # where the checks leave their record of progress
+        client = NotebookClient(
+            notebook, timeout=SECONDS_FOR_A_CELL, kernel_name="python3", resources={"metadata": {"path": folder}}
+        )
+        client.execute(env=environment)
+    return list(outcomes(notebook))
+
+
+def outcomes(notebook: NotebookNode) -> Iterator[Outcome]:
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if MIME in output.get("data", {}):
+                yield output.data[MIME]
+
+
+# --- what a proof is good for ---------------------------------------------------------------------------------------
+
+
+def digest_of(stem: str) -> str:
+    """Changes with the code of the notebook, the modules and data it is measured with, and the version of torch.
+
+    Comments, docstrings and what only shows or checks do not change it.
+    """
+    from autograder.authoring.build import source_cells
+
+    code = "\n".join(cell.source for cell in source_cells(stem) if cell.cell_type == "code")
+    modules = modules_used_by(code)
+    texts = [without_words(text) for text in (code, *(path.read_text(encoding="utf-8") for path in modules))]
+    torch_pin = re.search(r"^torch==.*$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    digest = hashlib.sha256("\0".join([*texts, torch_pin[0] if torch_pin else ""]).encode())
+    for path in data_used_by(modules):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def modules_used_by(code: str) -> list[Path]:
+    """The modules of course_lib that this code imports, and those that they import, without what shows and checks."""
+    found: set[Path] = set()
+    waiting = [code]
+    while waiting:
+        new = set(imported(waiting.pop())) - found
+        found |= new
+        waiting += [path.read_text(encoding="utf-8") for path in new]
+    return sorted(found)
+
+
+def imported(code: str) -> Iterator[Path]:
+    for node in ast.walk(ast.parse(code)):
+        names = []
+        if isinstance(node, ast.ImportFrom):
+            module = ".".join([LIBRARY.name] * (node.level > 0) + [node.module or ""]).strip(".")
+            names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            first, *rest = name.split(".")
+            path = LIBRARY.joinpath(*rest).with_suffix(".py")
+            if first == LIBRARY.name and rest and rest[0] not in SHOWS_AND_CHECKS and path.is_file():
+                yield path
+
+
+def data_used_by(modules: Sequence[Path]) -> list[Path]:
+    """The shipped files that these modules name: weights beside them, data in data/."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in modules)
+    shipped = [*LIBRARY.glob("*.pt"), *(LIBRARY / "data").glob("*")]
+    return sorted(path for path in shipped if f'"{path.name}"' in text)
+
+
+def without_words(code: str) -> str:
+    """The lines of the code without docstrings, lines of comment and empty lines."""
+    lines: list[str] = code.splitlines()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            words = node.body[0]
+            for number in range(words.lineno - 1, words.end_lineno or words.lineno):
+                lines[number] = ""
+    return "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith("#"))
+
+
+# --- the record -----------------------------------------------------------------------------------------------------
+
+
+def record_path() -> Path:
+    from autograder.authoring import build
+
+    return build.SOLUTIONS / "claims.json"
+
+
+def read_record() -> dict[str, Proof]:
+    record: dict[str, Proof] = json.loads(record_path().read_text(encoding="utf-8")) if record_path().exists() else {}
+    return record
+
+
+def write_record(record: dict[str, Proof]) -> None:
+    text = json.dumps(dict(sorted(record.items())), indent=1, ensure_ascii=False)
+    write_whole(record_path(), f"{text}\n".encode())
+
+
+def cut_short() -> list[str]:
+    """The notebooks that do less in the tests than in front of a student."""
+    from autograder.authoring.build import source_cells, stems
+
+    return [stem for stem in stems() if any(FAST in cell.source for cell in source_cells(stem))]
+
+
+def out_of_date() -> list[str]:
+    """The notebooks of which the record does not say how their claims go now."""
+    record = read_record()
+    return [stem for stem in cut_short() if stem not in record or record[stem]["digest"] != digest_of(stem)]
+
+
+def problems() -> list[str]:
+    """What is wrong with the record, in a sentence each. The tests want none."""
+    stale = [f"{stem} has changed since its claims were last proved. Run `make claims`." for stem in out_of_date()]
+    return stale + [f"{stem}: {failure}" for stem, proof in read_record().items() for failure in failures(proof)]
+
+
+def failures(proof: Proof) -> list[str]:
+    return [
+        f"the text says, and the cell above contradicts it: {outcome['claim']} {outcome['measured'] or ''}".rstrip()
+        for outcome in proof["claims"]
+        if not outcome["holds"]
+    ]
+
+
+def prove(stem: str) -> list[str]:
+    """Execute a notebook whole and keep the outcome. Returns the claims that failed."""
+    digest = digest_of(stem)  # of what is executed, even if somebody edits it meanwhile
+    proof = Proof(digest=digest, claims=execute(stem))
+    if stem in cut_short():
+        kept = {name: known for name, known in read_record().items() if name in cut_short()}
+        write_record(kept | {stem: proof})
+    return failures(proof)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    from nbclient.exceptions import CellExecutionError
+
+    from autograder.authoring.build import stems
+
+    description = "Executes notebooks whole and keeps in solutions/claims.json how the claims of their text went."
+    parser = argparse.ArgumentParser(prog=COMMAND, description=description)
+    help_ = f"such as {stems()[-1]}; if none are named, those whose entry in the record is out of date"
+    parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help=help_)
+    parser.add_argument("--check", action="store_true", help="only say whether the record is up to date")
+    options = parser.parse_args(arguments)
+    unknown = sorted(set(options.notebooks) - set(stems()))
+    if unknown:
+        parser.error(f"there is no notebook {unknown[0]}. There are: {', '.join(stems())}.")
+    if options.check:
+        print(*problems() or ["The record of claims is up to date, and all of them hold."], sep="\n")
+        return 1 if problems() else 0
+    has_failed = False
+    for stem in options.notebooks or out_of_date():
+        print(f"{stem} …", end=" ", flush=True)
+        try:
+            failed = prove(stem)
+        except CellExecutionError as error:
+            failed = [f"{error.ename}: {error.evalue}"]
+        has_failed = has_failed or bool(failed)
+        print("\n  ".join(["not every claim holds", *failed]) if failed else "every claim holds")
+    return 1 if has_failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""Writes into nbgrader's gradebook what nbgrader's own `autograde` would write. One writer, one commit a submission."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbgrader import utils
+from nbgrader.api import Assignment, Gradebook, MissingEntry, SubmittedAssignment, SubmittedNotebook
+from nbgrader.preprocessors import AssignLatePenalties
+from sqlalchemy import make_url, select, text
+from sqlalchemy.exc import ArgumentError, SAWarning, SQLAlchemyError
+
+from autograder.classroom.class_folder import CONFIG
+from autograder.classroom.course import Course, CourseError
+from autograder.judging.rebuild import master_notebook
+
+# When it was handed in, and under which secret name its feedback goes back: nbgrader's exchange asks for both.
+FOR_THE_EXCHANGE = ("timestamp.txt", "submission_secret.txt")
+LOCK = ".grading"  # in the course folder, with the number of the process that grades it
+
+
+@contextmanager
+def open_book(course: Course) -> Iterator[Gradebook]:
+    """The gradebook for one writer. SQLite is told not to wait for the disk after every line."""
+    with opened(course) as gradebook:
+        if gradebook.engine.dialect.name == "sqlite":
+            gradebook.db.execute(text("PRAGMA journal_mode = WAL"))
+            gradebook.db.execute(text("PRAGMA synchronous = NORMAL"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SAWarning)  # nbgrader fills in a submission before it adds it
+            yield gradebook
+
+
+def opened(course: Course) -> Gradebook:
+    """The gradebook, or a sentence about why there is none."""
+    try:
+        address = make_url(course.db_url)
+        return course.gradebook()
+    except ImportError as error:
+        raise CourseError(
+            f"The driver for this gradebook is not installed ({error.name}). "
+            "For PostgreSQL: pip install 'psycopg[binary]', and --db postgresql+psycopg://USER@HOST/DATABASE"
+        ) from None
+    except ArgumentError:
+        raise CourseError(
+            "--db takes the address of a database, for example postgresql+psycopg://USER@HOST/DATABASE"
+        ) from None
+    except SQLAlchemyError as error:
+        why = str(getattr(error, "orig", error)).strip().partition("\n")[0]
+        raise CourseError(f"The gradebook {address.render_as_string()} cannot be opened: {why}") from None
+
+
+@contextmanager
+def one_at_a_time(course: Course) -> Iterator[None]:
+    """Only one process at a time grades a course. The lock goes with its process, however that ends."""
+    with (course.root / LOCK).open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            advice = "Wait until it is done, or stop it with Ctrl-C."
+            raise CourseError(
+                f"This course is being graded already, by process {file.read().strip()}. {advice}"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def master_of(course: Course, gradebook: Gradebook, assignment: str) -> NotebookNode:
+    """The instructor's notebook as it was released, hidden checks included."""
+    release = nbformat.read(course.release(assignment), as_version=4)
+    try:
+        notebook = gradebook.find_notebook(assignment, assignment)
+    except MissingEntry:
+        advice = f"Run: python -m autograder release {assignment}"
+        raise CourseError(f"This gradebook does not know {assignment}. {advice}") from None
+    return master_notebook(release, {cell.name: cell for cell in notebook.source_cells})
+
+
+def entered(gradebook: Gradebook, assignment: str) -> set[str]:
+    """The students who have a submission of an assignment in this gradebook."""
+    found = (
+        select(SubmittedAssignment.student_id).join(SubmittedAssignment.assignment).where(Assignment.name == assignment)
+    )
+    return set(gradebook.db.scalars(found))
+
+
+def enter(
+    course: Course, gradebook: Gradebook, assignment: str, student: str, judged: NotebookNode | None
+) -> tuple[tuple[str, ...], float]:
+    """Enter a submission; without a notebook, all of its cells get 0. Returns: notes on what was odd, the penalty."""
+    gradebook.update_or_create_student(student, **known_of(course, student))
+    time, notes = submission_time(course, assignment, student)
+    submission = gradebook.update_or_create_submission(assignment, student, **({"timestamp": time} if time else {}))
+    rules = course.rules().of(assignment)
+    if rules.due is not None:
+        submission.extension = rules.extension(student, course.roster().extra_time(student)) or None
+    (notebook,) = [nb for nb in submission.notebooks if nb.name == assignment]
+    notebook.late_submission_penalty = None
+    if judged is None:
+        enter_zeros(notebook)
+    else:
+        enter_grades(notebook, judged)
+    is_late = submission.total_seconds_late > 0
+    gradebook.db.commit()
+    penalty = 0.0
+    if judged is not None and is_late:
+        penalise(course, assignment, student, judged)
+        gradebook.db.expire_all()
+        submitted = gradebook.find_submission_notebook(assignment, assignment, student)
+        penalty = float(submitted.late_submission_penalty or 0.0)
+    gradebook.db.expunge_all()
+    return notes, penalty
+
+
+def known_of(course: Course, student: str) -> dict[str, str]:
+    """What the roster knows of a student, as nbgrader calls it."""
+    person = course.roster().by_id.get(student)
+    if person is None:
+        return {}
+    found = {"first_name": person.first_name, "last_name": person.last_name, "email": person.email}
+    found["lms_user_id"] = person.canvas_id or person.moodle_id
+    return {name: value for name, value in found.items() if value}
+
+
+def enter_due_date(course: Course, gradebook: Gradebook, assignment: str) -> None:
+    """The deadline that class.toml says. If it says none, what the gradebook has stays."""
+    due = course.rules().of(assignment).due
+    if due is not None and gradebook.find_assignment(assignment).duedate != due:
+        gradebook.update_or_create_assignment(assignment, duedate=due)
+
+
+def lateness(course: Course, gradebook: Gradebook, assignment: str, student: str) -> str:
+    """All that a penalty for lateness depends on: when it was handed in, when it was due, and what the class says about
+    it. Without a due date nothing is late."""
+    due = course.rules().of(assignment).due_for(student, course.roster().extra_time(student))
+    if due is None:
+        due = gradebook.find_assignment(assignment).duedate
+        with suppress(MissingEntry):
+            due = due and gradebook.find_submission(assignment, student).duedate  # with an extension
+    own = course.root / CONFIG.name
+    rules = own.read_text(encoding="utf-8", errors="replace") if due is not None and own.is_file() else ""
+    late = str(course.rules().late) if due is not None else ""
+    return "\0".join([timestamp_text(course, assignment, student), str(due or ""), late, rules])
+
+
+def timestamp_text(course: Course, assignment: str, student: str) -> str:
+    """What stands in timestamp.txt beside a submission; empty if there is none."""
+    path = course.submitted(assignment, student).parent / "timestamp.txt"
+    return path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else ""
+
+
+def submission_time(course: Course, assignment: str, student: str) -> tuple[datetime | None, tuple[str, ...]]:
+    """When it was handed in, as far as is known, and a note if that cannot be understood."""
+    stamp = timestamp_text(course, assignment, student)
+    try:
+        return (utils.parse_utc(stamp) if stamp else None), ()
+    except (ValueError, OverflowError):
+        return None, (f"timestamp.txt holds no time: {stamp[:40]!r}. Whether it was late is not known.",)
+
+
+def enter_grades(notebook: SubmittedNotebook, judged: NotebookNode) -> None:
+    """As nbgrader's SaveAutoGrades: the machine's score, "No response.", and whether a person has to look."""
+    cells = {c.metadata.nbgrader.grade_id: c for c in judged.cells if "grade_id" in c.metadata.get("nbgrader", {})}
+    known = notebook.notebook
+    # By id: `grade.name` would ask the database for each cell again.
+    names = {cell.id: cell.name for cell in (*known.grade_cells, *known.solution_cells, *known.task_cells)}
+    for grade in notebook.grades:
+        grade.auto_score, _ = utils.determine_grade(cells[names[grade.cell_id]])
+        grade.needs_manual_grade = grade.manual_score is not None or grade.auto_score is None
+    for comment in notebook.comments:
+        cell = cells[names[comment.cell_id]]
+        unchanged = cell.metadata.nbgrader.get("checksum") == utils.compute_checksum(cell)
+        comment.auto_comment = "No response." if unchanged else None
+
+
+def enter_zeros(notebook: SubmittedNotebook) -> None:
+    for grade in notebook.grades:
+        grade.auto_score = 0.0
+        grade.needs_manual_grade = grade.manual_score is not None
+    for comment in notebook.comments:
+        comment.auto_comment = None
+
+
+def flag(gradebook: Gradebook, assignment: str, student: str) -> None:
+    """For a person: formgrader shows the notebook as flagged, and every score is open."""
+    notebook = gradebook.find_submission_notebook(assignment, assignment, student)
+    notebook.flagged = True
+    for grade in notebook.grades:
+        grade.auto_score = None
+        grade.needs_manual_grade = True
+    gradebook.db.commit()
+
+
+def unflag(gradebook: Gradebook, assignment: str, student: str) -> None:
+    """It was flagged by us, and there is no reason for it any more. What a person has flagged stays so."""
+    gradebook.find_submission_notebook(assignment, assignment, student).flagged = False
+    gradebook.db.commit()
+
+
+def penalise(course: Course, assignment: str, student: str, judged: NotebookNode) -> None:
+    """By the plugin for late submissions that nbgrader is configured with; the default one takes nothing off."""
+    names = {"notebook": assignment, "assignment": assignment, "student": student, "db_url": course.db_url}
+    AssignLatePenalties(config=course.config()).preprocess(judged, {"nbgrader": names})
+
+
+def save_autograded(course: Course, assignment: str, student: str, judged: NotebookNode) -> Path:
+    """Write the judged notebook where nbgrader, formgrader and feedback look for it."""
+    path = course.autograded(assignment, student)
+    course.ledger.write(path, nbformat.v4.writes(judged) + "\n")
+    for name in FOR_THE_EXCHANGE:
+        copy_along(course, course.submitted(assignment, student).parent / name, path.parent)
+    return path
+
+
+def copy_along(course: Course, file: Path, folder: Path) -> None:
+    """Copy a file that lies beside a submission to where the next step of nbgrader looks for it, if there is one."""
+    if file.is_file():
+        course.ledger.write(folder / file.name, file.read_bytes())

@@ -1,0 +1,4 @@
+"""Around student code: `inside` runs beside it, everything else here on the trusted side.
+
+`warm` is the process that runners are forked from, `runners` asks them, `sight` proves what they cannot see.
+"""

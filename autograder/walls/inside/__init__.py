@@ -1,0 +1,10 @@
+"""What runs inside the walls, beside student code. Nothing here is secret, and nothing here is trusted.
+
+`wire`    messages of plain data, with the bytes of tensors behind them; also used by the judge outside
+`walls`   limits, namespaces, Landlock, seccomp: raised by the runner around itself
+`warm`    a process that has imported what notebooks import, and forks a runner for each submission
+`runner`  runs a student's cells and answers the judge's questions
+
+These modules import nothing of the course: they must not lead student code to it. What a notebook may use of
+`course_lib` is sent by the judge (see `autograder/judging/references.py`).
+"""

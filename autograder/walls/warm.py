@@ -1,0 +1,134 @@
+"""The grader's end of the warm process (see `inside/warm.py`).
+
+Nothing here imports torch: warm processes are started first of all, and get ready while the grader imports its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from autograder.walls.inside import walls
+from autograder.walls.sight import secret_places
+
+INSIDE = Path(__file__).resolve().parent / "inside"
+MOUNT = Path("/grader")
+START_SECONDS = 600.0  # both are limits for a hang: a busy machine may need long for little
+FORK_SECONDS = 120.0
+
+
+class WarmError(BaseException):
+    """The warm process itself is lost: no fault of the submission at hand, as far as is known."""
+
+
+class Silence(WarmError):
+    """Nothing was heard from the warm process in time."""
+
+
+class Warm:
+    """A warm process behind the walls that this machine has, which close the course and these folders of a class."""
+
+    def __init__(self, use: Sequence[str] | None = None, folders: Sequence[Path] = ()):
+        self.folders = tuple(folders)
+        self.walls = [wall.name for wall in walls.probe() if wall.works and (use is None or wall.name in use)]
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-s", "-m", "inside.warm", str(theirs.fileno())]
+        self.home = tempfile.TemporaryDirectory(prefix="grader")
+        secrets = secret_places(self.folders)
+        self.hidden = [str(place) for place in secrets]  # from the eyes of a runner that is in no namespace
+        environment = walls.clean_environment(Path(self.home.name)) | {"PYTHONPATH": str(INSIDE.parent)}
+        if walls.NAMESPACES in self.walls:
+            command = walls.wrapped(
+                command,
+                mounts={MOUNT / "inside": INSIDE},
+                hidden=secrets,
+                environment={"PYTHONPATH": str(MOUNT)},
+            )
+            self.hidden = []
+        self.control = ours
+        self.process = subprocess.Popen(
+            command,
+            pass_fds=[theirs.fileno()],
+            env=environment,
+            cwd=self.home.name,  # `-m` makes it a place to import from
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        theirs.close()
+        self.ready = False
+        self.ends: dict[int, dict[str, Any]] = {}  # of runners that ended while something else was waited for
+
+    @property
+    def closes_files(self) -> bool:
+        """Whether a wall that closes files is in use: without one there is nothing to prove."""
+        return not {walls.NAMESPACES, walls.LANDLOCK}.isdisjoint(self.walls)
+
+    def hear(self, seconds: float) -> dict[str, Any]:
+        """The next thing that the warm process says."""
+        self.control.settimeout(seconds)
+        try:
+            data = self.control.recv(65536)
+        except TimeoutError:
+            raise Silence("The warm process does not answer.") from None
+        except OSError as error:
+            raise WarmError(f"The warm process is gone ({error}).") from None
+        if not data:
+            said = self.process.stderr.read().decode(errors="replace")[-2000:] if self.process.stderr else ""
+            raise WarmError(f"The warm process has ended.\n{said}")
+        return json.loads(data)
+
+    def tell(self, order: dict[str, Any], fd: int | None = None) -> None:
+        try:
+            socket.send_fds(self.control, [json.dumps(order).encode()], [] if fd is None else [fd])
+        except OSError as error:
+            raise WarmError(f"The warm process is gone ({error}).") from None
+
+    def wait_until_ready(self) -> None:
+        if not self.ready:
+            self.hear(START_SECONDS)
+            self.ready = True
+
+    def fork(self, limits: walls.Limits) -> tuple[int, socket.socket]:
+        """A new runner: its process id, and the connection to it."""
+        self.wait_until_ready()
+        ours, theirs = socket.socketpair()
+        self.tell({"do": "fork", "limits": asdict(limits), "walls": self.walls, "hidden": self.hidden}, theirs.fileno())
+        theirs.close()
+        while "pid" not in (news := self.hear(FORK_SECONDS)):
+            self.ends[news["ended"]] = news
+        return int(news["pid"]), ours
+
+    def hear_of_the_end(self, pid: int, seconds: float) -> dict[str, Any]:
+        """How a runner ended. Silence, if nothing is heard of it in time."""
+        while pid not in self.ends:
+            news = self.hear(seconds)
+            self.ends[news["ended"]] = news
+        return self.ends.pop(pid)
+
+    def close(self) -> None:
+        self.control.close()
+        self.process.kill()
+        self.process.wait()
+        if self.process.stderr:
+            self.process.stderr.close()
+        self.home.cleanup()
+
+
+def walled_off() -> bool:
+    """Whether this machine keeps student code from files and from the network."""
+    return any(wall.works for wall in walls.probe() if wall.name in (walls.NAMESPACES, walls.LANDLOCK))
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
