@@ -66,9 +66,9 @@ clean:  ## remove .venv and the tools' caches; your work stays
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment ---------------------------------------------------------------------------------------------
-# Three stamps: what a student needs, what the book needs on top, and what the tests need on top of both. A stamp is removed before its installation and
-# written after it, so a stamp that is there means that the installation was whole. After an interruption there is
-# none, and .venv is made anew (pip has kept what it had downloaded).
+# Three stamps: what a student needs, what the book needs on top, and what the tests need on top of both. A stamp is
+# removed before its installation and written after it, so a stamp that is there means that the installation was whole.
+# After an interruption there is none, and .venv is made anew (pip has kept what it had downloaded).
 
 # Does .venv run, and was it made in this very folder? Python may have been upgraded away beneath it, or the folder
 # moved, which the editable installation does not survive.

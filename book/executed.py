@@ -24,7 +24,10 @@ from autograder.working_copy import ROOT
 
 CACHE = ROOT / ".book"
 # Parts of course_lib that shape what is seen. The rest of what `autograder.authoring.claims` leaves out only checks.
-DRAWS = ("alt_text.py", "colours.py", "interactive", "plotting.py", "progress_bar.py", "transformer_map.py")
+DRAWS = (
+    "alt_text.py", "checking/difference.py", "checking/overview.py", "checking/report.py", "colours.py", "interactive",
+    "plotting.py", "progress_bar.py", "student.py", "transformer_map.py",
+)  # fmt: skip
 
 Outputs = Mapping[str, list[NotebookNode]]  # id of a cell -> what it showed
 

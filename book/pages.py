@@ -135,8 +135,10 @@ class Page:
         is_interactive = "course-figure" in data.get("text/html", "")
         if "image/png" in data and not is_interactive:
             return self.picture(data["image/png"], output.metadata.get("image/png", {}).get("alt", ""))
-        if "text/html" in data:
+        if is_interactive:
             return str(data["text/html"])
+        if "text/html" in data:  # it may be wider than a telephone
+            return f'<div class="wide" tabindex="0">{data["text/html"]}</div>'
         return preformatted(data.get("text/plain", ""))
 
     def picture(self, content: str, alt: str) -> str:

@@ -185,8 +185,8 @@ def run_sphinx(edition: Edition, source: Path, extra: Path, target: Path, doctre
     for path in target.rglob("*.html"):
         path.write_text(with_named_arrows(path.read_text(encoding="utf-8")), encoding="utf-8")
     shutil.rmtree(target / "_sources", ignore_errors=True)
-    for leftover in (".buildinfo", "_static/webpack-macros.html"):
-        (target / leftover).unlink(missing_ok=True)
+    for leftover in (target / ".buildinfo", *(target / "_static").glob("*webpack-macros.html")):
+        leftover.unlink(missing_ok=True)
 
 
 def with_named_arrows(page: str) -> str:

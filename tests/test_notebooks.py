@@ -159,6 +159,7 @@ def test_pictures_and_formulas_show(stem, course, folder, lab, page):
         ".filter(image => image.complete && image.naturalWidth > 50).length"
     )
     page.wait_for_function(f"({count_drawn})() === {pictures}")
+    assert page.locator(".jp-OutputArea img:not([alt])").count() == 0
     count_typeset = (
         "() => [...document.querySelectorAll('.jp-MarkdownCell')]"
         ".filter(cell => cell.querySelector('mjx-container')).length"
