@@ -34,11 +34,6 @@ NO_WALLS = (
     "--without-walls."
 )
 
-NO_DASK = (
-    "--scheduler needs Dask, and {missing} is not installed here. In the course's folder: "
-    "pip install -c constraints.txt distributed"
-)
-
 
 def say(text: str) -> None:
     """Print a line, however long it is. Names of files are strangers': none may command the terminal."""
@@ -202,7 +197,8 @@ def run_grade(options: argparse.Namespace) -> int:
         try:
             from autograder.classroom.cluster import ClusterWorkers
         except ModuleNotFoundError as error:
-            raise CourseError(NO_DASK.format(missing=error.name)) from None
+            advice = "In the course's folder: pip install -c constraints.txt distributed"
+            raise CourseError(f"--scheduler needs Dask, and {error.name} is not installed here. {advice}") from None
 
         folders = class_folders(options.course, options.db)
         with ClusterWorkers(options.scheduler, options.without_walls, folders) as workers:
