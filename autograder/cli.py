@@ -253,6 +253,10 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
         raise CourseError("There is nothing to grade. Run: python -m autograder release, and then: collect FOLDER")
     interrupted = False
     for assignment in assignments:
+        for student in strangers(course, assignment):
+            say(
+                f"[bold]Note:[/bold] class.toml gives {escape(student)} more time for {assignment}, but nobody is called so."
+            )
         with bar(f"grading {assignment}", None) as progress:
 
             def tell(done: Verdict | str, total: int, progress: Progress = progress) -> None:
@@ -272,6 +276,12 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
             interrupted = True
             break
     return 130 if interrupted else 0
+
+
+def strangers(course: Course, assignment: str) -> list[str]:
+    """Who has more time by class.toml, but is neither on the roster nor has handed in anything: a slip, perhaps."""
+    known = {*course.roster().by_id, *course.students(assignment)}
+    return sorted(set(course.rules().of(assignment).extensions) - known)
 
 
 def run_judge(options: argparse.Namespace) -> int:
