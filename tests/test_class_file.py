@@ -101,7 +101,7 @@ def test_what_cannot_be_meant_gets_a_sentence(text, why, tmp_path):
     ("text", "why"),
     [
         ('[assignments.02_masks]\ndrop = ["causal_maks"]', "Did you mean causal_mask"),
-        ("[assignments.first]\n", "There is no notebook first"),
+        ("[assignments.first]\n", "There is no assignment first. .* notebooks = "),
         ('[assignments.first]\nnotebooks = ["02_masks", "01_dot_product_attention"]', "in the order of the course"),
         ('[assignments.02_masks]\nexercises = ["softmax"]', "02_masks has no exercise softmax"),
     ],
