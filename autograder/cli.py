@@ -255,7 +255,7 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
     for assignment in assignments:
         for student in strangers(course, assignment):
             say(
-                f"[bold]Note:[/bold] class.toml gives {escape(student)} more time for {assignment}, but nobody is called so."
+                f"[bold]Note:[/bold] class.toml gives {escape(student)} more time for {assignment}: nobody is called so."
             )
         with bar(f"grading {assignment}", None) as progress:
 
