@@ -254,9 +254,7 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
     interrupted = False
     for assignment in assignments:
         for student in strangers(course, assignment):
-            say(
-                f"[bold]Note:[/bold] class.toml gives {escape(student)} more time for {assignment}: nobody is called so."
-            )
+            say(f"[bold]Note:[/bold] class.toml gives {escape(student)} more time for {assignment}. Who is that?")
         with bar(f"grading {assignment}", None) as progress:
 
             def tell(done: Verdict | str, total: int, progress: Progress = progress) -> None:

@@ -130,7 +130,7 @@ def known_of(course: Course, student: str) -> dict[str, str]:
     if person is None:
         return {}
     found = {"first_name": person.first_name, "last_name": person.last_name, "email": person.email}
-    found["lms_user_id"] = person.canvas_id or person.moodle_id
+    found["lms_user_id"] = person.canvas_id
     return {name: value for name, value in found.items() if value}
 
 
