@@ -102,7 +102,15 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
     one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these")
 
-    command("report", run_report, "write one page about the class: scores, misconceptions, who needs a look")
+    one = command("written", run_written, "write a page with all answers to each written question, and enter marks")
+    one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
+    one.add_argument("--marks", nargs="+", type=Path, default=[], metavar="FILE", help="tables saved from the pages")
+
+    one = command("report", run_report, "write one page about the class: what to talk about, who needs help, scores")
+    one.add_argument(
+        "assignment", nargs="?", metavar="ASSIGNMENT", help="this one alone (default: all that are graded)"
+    )
+    one.add_argument("--student", metavar="STUDENT", default="", help="a page about this student, across assignments")
 
     one = command("export", run_export, "write CSV files: for the LMS, per exercise, per misconception")
     one.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="(default: export/ in the course folder)")
@@ -376,8 +384,29 @@ def one_done(progress: Progress, student: str) -> None:
 def run_report(options: argparse.Namespace) -> int:
     from autograder.reporting.report import write_report
 
-    say(f"report: {escape(str(write_report(course_of(options))))}")
+    chosen = [options.assignment] if options.assignment else None
+    say(f"report: {escape(str(write_report(course_of(options), chosen, options.student)))}")
     return 0
+
+
+def run_written(options: argparse.Namespace) -> int:
+    """0 if every mark could be entered."""
+    from autograder.reporting.report import graded_assignments
+    from autograder.reporting.written import mark_written
+
+    course = course_of(options)
+    assignments = [options.assignment] if options.assignment else graded_assignments(course)
+    outcomes = mark_written(course, assignments, options.marks)
+    for outcome in outcomes:
+        counts = f"{outcome.answers} answers, {outcome.marked} marked, {outcome.blank} left empty"
+        say(f"[bold]{escape(outcome.question.id)}[/bold]: {counts}: {escape(str(outcome.page))}")
+        for change in outcome.changes:
+            say(f"  entered: {escape(change)}")
+        for problem in outcome.problems:
+            say(f"  [bold]not entered:[/bold] {escape(problem)}")
+    if not outcomes:
+        say("None of this has a written question.")
+    return 1 if any(outcome.problems for outcome in outcomes) else 0
 
 
 def run_export(options: argparse.Namespace) -> int:
@@ -447,6 +476,10 @@ def run_sample(options: argparse.Namespace) -> int:
             gradebook.update_or_create_assignment(assignment, duedate=sample_due_date(assignment))
         folder = course.root / "handed_in"
         students = sample_class(course, assignment, folder)
+        with course.gradebook() as gradebook:
+            for one in students:
+                first, last = one.name.split()
+                gradebook.update_or_create_student(one.id, first_name=first, last_name=last)
         say(f"{len(students)} fictitious students handed in to {escape(str(folder))}")
         options.downloaded, options.pattern = folder, None
         run_collect(options)
@@ -454,6 +487,7 @@ def run_sample(options: argparse.Namespace) -> int:
         code = grade_all(options, workers)
     if code == 0:
         run_feedback(options)
+        options.assignment, options.student = None, ""
         run_report(options)
         options.folder = None
         run_export(options)

@@ -25,7 +25,7 @@ SECONDS = 10.0  # of computing, on one input
 
 @dataclass(frozen=True)
 class Note:
-    """A short text that shows itself well in a notebook and in a terminal."""
+    """A short text that is readable in a notebook and in a terminal."""
 
     text: str
     code: bool = False
@@ -136,7 +136,7 @@ def hint(name: str) -> Note:
     found = find(name)
     given = record.note_hint(found.name)
     number = given % len(found.hints)
-    again = "You have seen all of them; from the start again. " if given and number == 0 else ""
+    again = "You have seen all of them; they start again. " if given and number == 0 else ""
     return Note(f"{again}Hint {number + 1} of {len(found.hints)}: {found.hints[number]}")
 
 
@@ -160,7 +160,7 @@ def exercises() -> ExerciseList:
 
 
 def progress() -> Progress:
-    """What is done in this course so far, from the file beside the notebooks."""
+    """What you have done in this course so far, from the file beside the notebooks."""
     return Progress(groups())
 
 

@@ -36,7 +36,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(trylast=True)  # after pytest-xdist has written the groups into the ids
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of a group share what is expensive. If groups were lost, each would make it anew, and nobody would notice."""
+    """Tests of a group share what is expensive. Without the groups each would make it anew, and nobody would notice."""
     if getattr(config.option, "loadgroup", False):
         lost = [item.nodeid for item in items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
         if lost:

@@ -21,7 +21,8 @@ from conftest import index_is_reachable
 from nbclient.exceptions import CellExecutionError
 from packaging.requirements import Requirement
 
-from autograder.authoring.bootstrap import badge_markdown, bootstrap_source, course_settings
+from autograder.authoring.adopt import AdoptError, adopt
+from autograder.authoring.bootstrap import PROJECT_FILE, badge_markdown, bootstrap_source, course_settings
 
 pytestmark = pytest.mark.xdist_group("packaging")  # one process builds the wheel
 
@@ -212,6 +213,27 @@ def test_settings_come_from_the_project_file(tmp_path: Path) -> None:
     project.write_text('[tool.course]\nrepository = "https://github.com/a/b"\nbranch = "c"\nother = 1\n')
     assert course_settings(project) == {"repository": "https://github.com/a/b", "branch": "c"}
     assert set(course_settings()) == {"repository", "branch"}
+
+
+def test_whoever_adopts_the_course_changes_one_place(tmp_path: Path) -> None:
+    project = tmp_path / "pyproject.toml"
+    before = PROJECT_FILE.read_text(encoding="utf-8")
+    project.write_text(before, encoding="utf-8")
+    adopt("https://github.com/me/my-course.git", "spring", project)
+    assert course_settings(project) == {"repository": "https://github.com/me/my-course", "branch": "spring"}
+    unchanged = [line for line in project.read_text().splitlines() if line in before.splitlines()]
+    assert len(unchanged) == len(before.splitlines()) - 2
+
+
+@pytest.mark.parametrize(
+    "address", ["", "https://gitlab.com/me/course", "https://github.com/me", "git@github.com:me/x"]
+)
+def test_an_address_that_colab_cannot_open_is_refused(address: str, tmp_path: Path) -> None:
+    project = tmp_path / "pyproject.toml"
+    project.write_text(PROJECT_FILE.read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(AdoptError, match="Colab opens notebooks of public GitHub repositories alone"):
+        adopt(address, project_file=project)
+    assert project.read_text(encoding="utf-8") == PROJECT_FILE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("notebook", ["02_masks", "02_masks.ipynb"])

@@ -146,7 +146,7 @@ def test_lock_writes_what_pip_reports_and_the_same_into_environment_yml() -> Non
 
 def test_make_shows_why_pip_could_not_install(tmp_path: Path) -> None:
     """A conflict's reason is among the lines that pip's own -q leaves out."""
-    for name in ("Makefile", "pyproject.toml"):
+    for name in ("Makefile", "install.py", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "constraints.txt").write_text("pip==0.0.1\n")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "PIP"))}
