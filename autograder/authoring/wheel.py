@@ -44,7 +44,7 @@ cluster = {json.dumps(extras["cluster"])}
 postgres = {json.dumps(extras["postgres"])}
 
 [tool.setuptools.package-data]
-autograder = ["sources/**"]
+autograder = ["sources/**", "student_lab/**"]
 "autograder.reporting" = ["templates/*/*"]
 "*" = {json.dumps(whole["tool"]["setuptools"]["package-data"]["*"])}
 
