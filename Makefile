@@ -52,6 +52,7 @@ grade: $(LAB)  ## release the assignments, grade a sample class of 24, write fee
 	@$(PY) -m autograder sample
 
 wheel: $(LAB)  ## build dist/: the package that students install, and the one for instructors without this repository
+	@rm -rf build/lib  # what an earlier build has left there would be packed too
 	@$(PY) -m pip wheel -qq --no-deps --no-build-isolation -w dist .
 	@$(PY) -m autograder.authoring.wheel dist
 	@ls dist/*.whl

@@ -668,5 +668,6 @@ def test_the_sample_class_goes_from_release_to_report(tmp_path):
     assert all(course.feedback("02_masks", student).exists() for student in students)
     assert (course.root / "report.html").exists()
     assert {path.name for path in (course.root / "export").iterdir()} == {
-        *("grades.csv", "exercises.csv", "misconceptions.csv")
+        *("grades.csv", "exercises.csv", "misconceptions.csv", "canvas.csv", "canvas_02_masks.zip"),
+        *("moodle_02_masks.csv", "moodle_02_masks.zip"),
     }

@@ -43,7 +43,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.token import STANDARD_TYPES
 from traitlets.config import Config
 
-from autograder.classroom.book import FOR_THE_EXCHANGE, copy_along
+from autograder.classroom.book import FOR_THE_EXCHANGE, came_by_exchange, complete_for_exchange, copy_along
 from autograder.classroom.course import Course, CourseError
 from autograder.judging.rebuild import as_dict, as_text, pictures, printable
 from autograder.judging.verdict import ExerciseVerdict, read_verdict
@@ -522,9 +522,12 @@ def write_feedback(
     if not chosen:
         raise CourseError(f"Nobody has been graded in {assignment} yet. First: python -m autograder grade {assignment}")
     written, failed = [], []
+    by_exchange = came_by_exchange(course, assignment)
     for student in chosen:
         try:
             written.append(write_page(converter, course, assignment, student))
+            if by_exchange:
+                complete_for_exchange(course, course.feedback(assignment, student).parent)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # also what compiled code panics with: one page must not cost the others
