@@ -34,9 +34,9 @@ NO_WALLS = (
     "--without-walls."
 )
 
-NO_HIDDEN_CASES = (
-    "This is the package that students install: it holds no hidden cases, and without them nothing can be released or "
-    "graded. Get the course's repository and run `make lab` in it, or `pip install -e '.[grader]'`."
+NO_DASK = (
+    "--scheduler needs Dask, and {missing} is not installed here. In the course's folder: "
+    "pip install -c constraints.txt distributed"
 )
 
 
@@ -51,11 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except CourseError as error:
         err.print(f"[bold]{escape(str(error))}[/bold]", soft_wrap=True)
-        return 1
-    except ModuleNotFoundError as error:
-        if error.name != "autograder.hidden":
-            raise
-        err.print(f"[bold]{NO_HIDDEN_CASES}[/bold]", soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         err.print("Stopped. What was finished is saved.")
@@ -174,11 +169,11 @@ def run_init(options: argparse.Namespace) -> int:
 
 
 def run_release(options: argparse.Namespace) -> int:
-    from autograder.authoring.build import stems
+    from autograder.authoring.assignment import assignments_of
     from autograder.authoring.release import release
 
     course = course_of(options)
-    assignments = options.assignments or stems()
+    assignments = options.assignments or assignments_of(course.rules())
     with bar("releasing", len(assignments)) as progress:
         for number, assignment in enumerate(assignments):
             release(course, [assignment], new_seed=options.new_seed and number == 0)
@@ -195,12 +190,15 @@ def run_collect(options: argparse.Namespace) -> int:
     say(f"{len(collected.placed)} placed in {escape(str(course.root / 'submitted'))}")
     for placed in collected.placed:
         remarks = placed.reason.removeprefix(f"It is {placed.assignment} of {placed.student}.").strip()
-        if remarks:
-            say(f"  {escape(placed.student)}: {escape(remarks)}")
-    if collected.unplaced:
-        say(f"[bold]{len(collected.unplaced)} could not be placed:[/bold]")
-    for left in collected.unplaced:
-        say(f"  {escape(str(left.path))}: {escape(left.reason)}")
+        say(f"  {escape(placed.student)}, {placed.assignment}: {escape(placed.path)}. {escape(remarks)}".rstrip())
+    for is_lost, heading in ((True, "could not be placed"), (False, "left where they are")):
+        left = [each for each in collected.unplaced if each.is_lost is is_lost]
+        if left:
+            say(f"[bold]{len(left)} {heading}:[/bold]")
+        for each in left:
+            say(f"  {escape(each.path)}: {escape(each.reason)}")
+    for warning in collected.warnings:
+        say(f"[bold]Note:[/bold] {escape(warning)}")
     return 0
 
 
@@ -209,7 +207,10 @@ def run_collect(options: argparse.Namespace) -> int:
 
 def run_grade(options: argparse.Namespace) -> int:
     if options.scheduler:
-        from autograder.classroom.cluster import ClusterWorkers
+        try:
+            from autograder.classroom.cluster import ClusterWorkers
+        except ModuleNotFoundError as error:
+            raise CourseError(NO_DASK.format(missing=error.name)) from None
 
         folders = class_folders(options.course, options.db)
         with ClusterWorkers(options.scheduler, options.without_walls, folders) as workers:
@@ -278,7 +279,7 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
                 patience=Patience(cell=options.seconds, submission=options.budget),
                 progress=tell,
             )
-        show_summary(summary)
+        show_summary(summary, options.force)
         if summary.left:
             interrupted = True
             break
@@ -310,7 +311,7 @@ def run_judge(options: argparse.Namespace) -> int:
     return 0
 
 
-def show_summary(summary: Summary) -> None:
+def show_summary(summary: Summary, is_forced: bool = False) -> None:
     """Who was graded, zeroed or flagged, and why; what changed; what is left."""
     graded = summary.with_status("graded")
     parts = [f"{len(graded)} graded"]
@@ -330,7 +331,11 @@ def show_summary(summary: Summary) -> None:
                 escape(change.student), f"{change.before:g}", f"{change.after:g}", ", ".join(change.exercises)
             )
         out.print(table)
-    if summary.left:
+    if summary.left and is_forced:  # the same command would begin from the start
+        names = escape(" ".join(summary.left))
+        how = f"python -m autograder grade {summary.assignment} --force --students {names}"
+        say(f"[bold]Stopped.[/bold] {len(summary.left)} are left, with the results of before. Go on with: {how}")
+    elif summary.left:
         say(f"[bold]Stopped.[/bold] {len(summary.left)} are left; the same command goes on from here.")
 
 

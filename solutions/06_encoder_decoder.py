@@ -996,8 +996,8 @@ claim("a padded target is seen by itself alone", not maps[1][:4, 11].any() and m
 # Left: every target position sees all of the source, and the targets up to itself. Right: the padding of the source is
 # invisible to everyone, and the padded target is seen by nobody but itself.
 #
-# You can read this picture as the specification of an encoder-decoder. A model with a wrong mask, a wrong key or a
-# lost residual path draws a different one, before the first step of training.
+# You can read this picture as the specification of an encoder-decoder. A model with a wrong mask, or with keys from the
+# wrong place, draws a different one, before the first step of training.
 
 # %% [markdown]
 # ## What you can do now
@@ -1007,7 +1007,8 @@ claim("a padded target is seen by itself alone", not maps[1][:4, 11].any() and m
 # - stack layers that share nothing, and tell from a parameter count when they do;
 # - say why layers wait for each other and positions do not;
 # - say where Q, K and V of a cross-attention come from, which mask it needs, and which not;
-# - find a leak, a lost residual path or an ignored argument with a gradient, before any training.
+# - find a leak or an ignored argument with a gradient, and a lost residual path with a sub-layer that returns zeros,
+#   before any training.
 #
 # **To read.**
 #

@@ -43,6 +43,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.token import STANDARD_TYPES
 from traitlets.config import Config
 
+from autograder.classroom.book import FOR_THE_EXCHANGE, copy_along
 from autograder.classroom.course import Course, CourseError
 from autograder.judging.rebuild import as_dict, as_text, pictures, printable
 from autograder.judging.verdict import ExerciseVerdict, read_verdict
@@ -147,7 +148,10 @@ STYLES = {
     *("background", "border", "border-collapse", "border-left", "color", "font-size", "font-weight", "line-height"),
     *("margin", "margin-top", "padding", "padding-left", "text-align", "vertical-align"),
 }
-STYLE_VALUE = re.compile(r"(?:(?:#[0-9a-fA-F]{3,8}|rgba?\([\d., ]+\)|[a-z]+|\d*\.?\d+(?:px|em|%)?)(?: +|$))+")
+MIXED = r"color-mix\(in srgb, #[0-9a-fA-F]{6} \d+%, currentColor\)"
+STYLE_VALUE = re.compile(
+    rf"(?:(?:#[0-9a-fA-F]{{3,8}}|rgba?\([\d., ]+\)|{MIXED}|[a-z]+|\d*\.?\d+(?:px|em|%)?)(?: +|$))+"
+)
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 PICTURE = re.compile(rf"data:image/(?:png|jpeg|gif);base64,{BASE64.pattern}")
 LINK = re.compile(r"#|https?:|mailto:")
@@ -173,7 +177,8 @@ CLEANER = nh3.Cleaner(
         "details": {"open"},
         "img": {"src", "alt", "title"},
         "ol": {"start"},
-        **{tag: {"style"} for tag in ("div", "span", "table", "tr")},
+        **{tag: {"style"} for tag in ("div", "table", "tr")},
+        "span": {"style", "role", "aria-label"},
         **{tag: {"style", "align", "colspan", "rowspan"} for tag in ("td", "th")},
     },
     allowed_classes={
@@ -556,7 +561,6 @@ def write_page(converter: GenerateFeedback, course: Course, assignment: str, stu
     page, _ = converter.exporter.from_filename(str(notebook), resources=resources)
     target = course.feedback(assignment, student)
     course.ledger.write(target, page)
-    timestamp = notebook.parent / "timestamp.txt"  # by it nbgrader sees that a page is older than a submission
-    if timestamp.exists():
-        course.ledger.write(target.parent / timestamp.name, timestamp.read_bytes())
+    for name in FOR_THE_EXCHANGE:
+        copy_along(course, notebook.parent / name, target.parent)
     return target

@@ -170,13 +170,14 @@ def questions_of(course: Course, assignment: str) -> list[Question]:
 
 def question(assignment: str, cell: NotebookNode, asked: str) -> Question:
     text = SOLUTION_MARK.sub("", cell.source).strip()
+    points = float(cell.metadata.nbgrader.points)
     return Question(
         assignment=assignment,
         name=grade_id_of(cell),
-        points=float(cell.metadata.nbgrader.points),
+        points=points,
         asked=asked,
         model=RUBRIC.sub("", text).strip(),
-        rubric=criteria_in(text),
+        rubric=worth(points, criteria_in(text)),
     )
 
 
@@ -185,6 +186,12 @@ def criteria_in(model_answer: str) -> tuple[Criterion, ...]:
     found = RUBRIC.search(model_answer)
     lines = CRITERION.findall(found[1]) if found else []
     return tuple(Criterion(float(points), " ".join(text.split())) for points, text in lines)
+
+
+def worth(points: float, rubric: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
+    """The rubric for a question to which the class gives other points than the course."""
+    total = sum(criterion.points for criterion in rubric)
+    return tuple(Criterion(round(c.points * points / total, 2), c.text) for c in rubric)
 
 
 def answers_to(course: Course, question: Question, marks: Sequence[Mark]) -> list[Answer]:
