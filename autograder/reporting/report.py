@@ -607,7 +607,6 @@ def write_report(course: Course, assignments: Sequence[str] | None = None, stude
         course_id=course.course_id,
         everybody=sorted({*everybody, *(student for report in chosen for student in report.percents)}),
         lost=lost_work(course),
-        lost=lost_work(course),
         projector=named("projector", assignments),
     )
     course.ledger.write(target, page)
