@@ -487,7 +487,8 @@ def run_sample(options: argparse.Namespace) -> int:
         code = grade_all(options, workers)
     if code == 0:
         run_feedback(options)
-        options.assignment, options.student = None, ""
+        options.assignment, options.student, options.marks = None, "", []
+        run_written(options)
         run_report(options)
         options.folder = None
         run_export(options)
