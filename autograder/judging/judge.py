@@ -193,9 +193,10 @@ class Trial:
         return self.runner
 
     def new_runner(self) -> Runner:
+        first = self.submission.exercises[0]
+        self.submission.warm.prepare(first, visible_sources(first))
         runner = Runner(self.submission.warm, self.submission.limits, self.submission.clock)
         self.judged.walls = runner.walls
-        runner.request(self.patience.cell, "course", modules=visible_sources(self.submission.exercises[0]))
         return runner
 
     def replay(self, i: int, runner: Runner) -> None:

@@ -77,6 +77,7 @@ class Runner:
         self.alive = True
         self.how_it_ended = ""
         self.peak_bytes = 0
+        self.cpu_seconds = 0.0
         self.walls: tuple[str, ...] = ()
         try:
             self.walls = tuple(self.channel.receive(HANGS_SECONDS)["walls"])
@@ -129,7 +130,7 @@ class Runner:
                 was_killed = True
                 self.warm.tell({"do": "kill", "pid": self.pid})
                 continue
-            self.peak_bytes = int(news["peak"])
+            self.peak_bytes, self.cpu_seconds = int(news["peak"]), float(news["cpu"])
             self.how_it_ended = "was stopped" if was_killed else describe_status(int(news["status"]))
             return
 

@@ -5,6 +5,7 @@ It shares its process with student code, so nothing that it says is believed wit
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -46,6 +47,14 @@ class CourseModules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         name = module.__name__
         keep_lines(file_of(name), self.sources[name])
         exec(compile(self.sources[name], file_of(name), "exec"), module.__dict__)
+
+
+def import_course(sources: Mapping[str, str]) -> None:
+    """Make `course_lib` importable, and import all of it that can be."""
+    sys.meta_path.insert(0, CourseModules(sources))
+    for name in sources:
+        with contextlib.suppress(Exception):  # whoever imports it will see why
+            importlib.import_module(name)
 
 
 def file_of(module: str) -> str:
@@ -107,13 +116,9 @@ class Runner:
         except Exception:  # a value that cannot be sent
             self.channel.send({"broken": "The result is nothing that can be sent."})
 
-    def do_course(self, modules: dict[str, str]) -> dict[str, Any]:
-        """Make `course_lib` importable."""
-        sys.meta_path.insert(0, CourseModules(modules))
-        return {}
-
     def do_reveal(self, definitions: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
         """Put references into the place of their stand-ins, wherever these were imported to."""
+        places = [self.shell.user_ns, *(vars(m) for n, m in sys.modules.items() if n.startswith(PACKAGE))]
         for module_name, name, source in definitions:
             if module_name not in sys.modules:
                 sys.meta_path[0].sources[module_name] += "\n\n" + source  # type: ignore[attr-defined]
@@ -121,7 +126,7 @@ class Runner:
             module = sys.modules[module_name]
             stand_in = vars(module).get(name)
             exec(compile(source, file_of(module_name), "exec"), vars(module))
-            for other in [self.shell.user_ns, *(vars(m) for n, m in sys.modules.items() if n.startswith(PACKAGE))]:
+            for other in places:
                 if stand_in is not None and other.get(name) is stand_in:
                     other[name] = vars(module)[name]
         return {}
