@@ -20,10 +20,11 @@ from nbformat import NotebookNode
 
 from autograder.classroom.seed import PUBLIC
 from autograder.hidden import all_hidden, conceal
+from autograder.judging.foreseen import scripts_for
 from autograder.judging.needed import could_define, needed
 from autograder.judging.ready_made import forbidden_in
 from autograder.judging.rebuild import Rebuilt
-from autograder.judging.references import revealed_after, visible_sources
+from autograder.judging.references import message_that_reveals, visible_sources
 from autograder.judging.verdict import ExerciseVerdict
 from autograder.walls.inside.walls import Limits
 from autograder.walls.runners import BudgetSpent, CellOutput, Clock, Runner, RunnerError, TimeIsUp
@@ -202,7 +203,7 @@ class Trial:
     def replay(self, i: int, runner: Runner) -> None:
         cell = self.cells[i]
         if is_check(cell):
-            self.ask_to_reveal(runner, cell)
+            self.reveal(runner, cell)
         elif i in self.to_run and i not in self.fatal:
             runner.run(cell.source, self.patience_for(i))
 
@@ -268,15 +269,11 @@ class Trial:
         if self.seen is None or self.is_worth_asking(i, cell):
             self.reports[name] = self.report(i, all_exercises()[name])
         if self.runner is not None and self.runner.alive:
-            try:
-                self.ask_to_reveal(self.runner, cell)
-            except RunnerError:  # one that does not listen is replaced
-                self.runner.bury()
+            self.reveal(self.runner, cell)
 
-    def ask_to_reveal(self, runner: Runner, cell: NotebookNode) -> None:
+    def reveal(self, runner: Runner, cell: NotebookNode) -> None:
         name = str(exercise_of(cell))
-        definitions = revealed_after(name, self.submission.following.get(name))
-        runner.request(self.patience.cell, "reveal", definitions=definitions)
+        runner.reveal(message_that_reveals(name, self.submission.following.get(name)))
 
     def is_worth_asking(self, i: int, cell: NotebookNode) -> bool:
         """Whether hidden cases could tell anything about an answer that has met the visible ones."""
@@ -285,12 +282,14 @@ class Trial:
 
     def report(self, i: int, exercise: Exercise) -> Report:
         try:
-            found = self.ready_runner(i).find(exercise.name, self.patience.cell)
+            scripts = scripts_for(exercise.name, None if self.seen is None else self.submission.seed)
+            found = self.ready_runner(i).find(exercise.name, self.patience.cell, scripts)
             if found is None:
                 return self.undefined(exercise)
             bench, kind = found
             report = refusal_of_kind(exercise, kind) or self.refusal_of_source(exercise)
             report = report or self.graded(i, exercise, Subject(bench))
+            bench.talk.end()
         except RunnerError as error:
             self.fatal.add(i)
             if isinstance(error, BudgetSpent):
@@ -385,7 +384,7 @@ class Rounds:
             if found is None:
                 raise RunnerError("The cell of the test did not define it again.")
             bench, _ = found
-            bench.deadline = self.deadline
+            bench.talk.deadline = self.deadline
             self.number, self.current = number, Subject(bench)
         return self.current
 

@@ -113,6 +113,7 @@ class Warm:
                 self.listen_to_children()
                 with socket.socket(fileno=fd).makefile("rb") as file:
                     runner.import_course(json.load(file))
+                runner.rehearse(self.shell)
                 be_easy_to_fork()
                 self.tell({"prepared": True})
                 self.serve()

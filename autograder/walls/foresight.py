@@ -1,0 +1,116 @@
+"""Questions that are asked before they are needed.
+
+What a check asks a right answer is always the same. So all of it is sent in one message, and the answers come back
+together; a check then takes them one by one, as if it had just asked. An answer counts only for a question that is, byte
+for byte, the one that was asked. What a check asks beyond that is asked then. A student's process is asked nothing that
+a right answer would not be asked, in the same order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from autograder.walls.inside.wire import bytes_of, encode
+
+BEGINNING = b""  # of the life of a function or class
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a bench, and the number that a module has if one is built."""
+
+    bench: int
+    operation: str
+    details: tuple[Any, ...]
+    built: int | None
+    key: bytes  # the same for the same question after the same questions
+
+
+@dataclass(frozen=True)
+class Script:
+    """Questions that are asked together, and the message that asks them."""
+
+    questions: tuple[Question, ...]
+    message: bytes
+    keys: frozenset[bytes]
+
+    @classmethod
+    def of(cls, questions: Sequence[Question]) -> Script:
+        asked = [[q.bench, q.operation, q.details, q.built] for q in questions]
+        return cls(tuple(questions), encode({"do": "answer", "questions": asked}), frozenset(q.key for q in questions))
+
+
+def key_of(before: bytes, operation: str, details: Sequence[Any]) -> bytes:
+    """A digest of a question and of all that the same object was asked before it."""
+    digest = hashlib.blake2b(before, digest_size=16)
+    feed(digest, operation)
+    feed(digest, tuple(details))
+    return digest.digest()
+
+
+def feed(digest: Any, value: Any) -> None:
+    """Put a value into a digest, with its type, so that no two values look alike."""
+    if isinstance(value, Tensor):
+        digest.update(f"tensor {value.dtype} {tuple(value.shape)} ".encode())
+        digest.update(bytes_of(value))
+    elif isinstance(value, tuple | list | set):
+        digest.update(f"{type(value).__name__} {len(value)} ".encode())
+        for item in sorted(value, key=repr) if isinstance(value, set) else value:
+            feed(digest, item)
+    elif isinstance(value, dict):
+        digest.update(f"dict {len(value)} ".encode())
+        for name, item in value.items():
+            feed(digest, name)
+            feed(digest, item)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        digest.update(f"{type(value).__module__}.{type(value).__qualname__} ".encode())
+        for field in dataclasses.fields(value):
+            feed(digest, getattr(value, field.name))
+    else:
+        text = repr(value)
+        digest.update(f"{type(value).__name__} {len(text)} {text} ".encode())
+
+
+class Answers:
+    """The answers to one script, which arrive in its order and may be taken in another."""
+
+    def __init__(self, script: Script):
+        self.script = script
+        self.expected = len(script.questions)
+        self.messages: list[tuple[bytes, bytes] | None] = []  # as they arrived; None: taken
+        self.bytes = 0
+        self.places: dict[bytes, deque[int]] = defaultdict(deque)
+        for place, question in enumerate(script.questions):
+            self.places[question.key].append(place)
+
+    @property
+    def are_complete(self) -> bool:
+        return len(self.messages) >= self.expected
+
+    def add(self, message: tuple[bytes, bytes]) -> None:
+        self.messages.append(message)
+        self.bytes += sum(map(len, message))
+
+    def end(self) -> None:
+        """No more will arrive, and the last message was no answer."""
+        self.messages.pop()
+        self.expected = len(self.messages)
+
+    def place_of(self, key: bytes) -> int | None:
+        """The place of the next answer to a question that is not taken, if there is or may be one."""
+        places = self.places.get(key)
+        return places[0] if places and places[0] < self.expected else None
+
+    def take(self, key: bytes) -> tuple[bytes, bytes]:
+        """The answer, which has to be there."""
+        place = self.places[key].popleft()
+        message, self.messages[place] = self.messages[place], None
+        assert message is not None
+        return message
