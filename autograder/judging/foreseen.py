@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from autograder.hidden import all_hidden
-from autograder.walls.foresight import BEGINNING, Question, Script, key_of
+from autograder.walls.foresight import BEGINNING, Question, Reading, Script, key_of
 from course_lib.checking.bench import Answer, Bench
 from course_lib.checking.exercise import Case, Exercise
 from course_lib.checking.index import stored
@@ -27,22 +27,34 @@ CHECKED, DIAGNOSED = 1_000_000, 2_000_000  # numbers of modules in these scripts
 
 @functools.lru_cache(maxsize=512)
 def scripts_for(name: str, hidden_seed: str | None = None) -> tuple[Script, ...]:
-    """What is asked in order to check an exercise, and to look for the mistake. hidden_seed: for its hidden cases."""
+    """What is asked in order to check an exercise, a part for each property, and in order to look for the mistake.
+
+    hidden_seed: for its hidden cases.
+    """
     exercise = all_exercises()[name]
     if isinstance(exercise, WrittenTest):
         return ()
     cases = exercise.cases if hidden_seed is None else all_hidden()[name].cases(hidden_seed)
     with one_thread(), no_garbage_collection():
         checked, diagnosed = Recording(exercise, CHECKED), Recording(exercise, DIAGNOSED)
-        Examination(exercise, Subject(checked.bench), cases).run()
+        examination = Examination(exercise, Subject(checked.bench), cases)
+        for position in range(len(exercise.properties)):
+            checked.parts.append([])
+            examination.run_property(position)
         if hidden_seed is None:
             ask_for_gradients(diagnosed, cases)
     return tuple(script for recording in (checked, diagnosed) for script in recording.scripts())
 
 
+def foreseen(name: str, hidden_seed: str | None = None, likely_right: int = 1) -> list[Reading]:
+    """The scripts of an exercise, to be read once. likely_right: so many properties will probably be asked about."""
+    return [Reading(script, likely_right) for script in scripts_for(name, hidden_seed)]
+
+
 def ask_for_gradients(recording: Recording, cases: Sequence[Case]) -> None:
     """As a diagnosis does, when it knows the answers to everything else."""
     exercise = recording.exercise
+    recording.parts.append([])
     known = stored(exercise.name)
     first = known.prop if known is not None and known.prop < len(exercise.properties) else 0
     for prop in [exercise.properties[first], *exercise.properties]:
@@ -52,7 +64,7 @@ def ask_for_gradients(recording: Recording, cases: Sequence[Case]) -> None:
                     prop.holds(Subject(recording.bench).fresh(is_thorough=True), case)
             break
     if not exercise.is_class:
-        recording.questions = [q for q in recording.questions if q.operation == "gradients"]
+        recording.parts[-1] = [q for q in recording.parts[-1] if q.operation == "gradients"]
 
 
 class Recording:
@@ -60,14 +72,14 @@ class Recording:
 
     def __init__(self, exercise: Exercise, first_module: int):
         self.exercise = exercise
-        self.questions: list[Question] = []
+        self.parts: list[list[Question]] = []
         self.modules: Iterator[int] = itertools.count(first_module)
         self.bench = RecordedBench(self, Bench(exercise.reference))
 
     def scripts(self) -> list[Script]:
         """One script, or none if something was asked with a tensor that a property has changed since."""
         before = {0: BEGINNING}
-        for question in self.questions:
+        for question in itertools.chain(*self.parts):
             key = key_of(before.get(question.bench, BEGINNING), question.operation, question.details)
             if key != question.key:
                 return []
@@ -75,7 +87,7 @@ class Recording:
                 before[question.bench] = key
             if question.built is not None:
                 before[question.built] = key
-        return [Script.of(self.questions)] if self.questions else []
+        return [Script(self.parts)] if any(self.parts) else []
 
 
 class RecordedBench(Bench):
@@ -90,7 +102,7 @@ class RecordedBench(Bench):
     def ask(self, operation: str, *details: Any) -> Answer:
         key = key_of(self.key, operation, details)
         built = next(self.recording.modules) if operation == "build" else None
-        self.recording.questions.append(Question(self.number, operation, details, built, key))
+        self.recording.parts[-1].append(Question(self.number, operation, details, built, key))
         if self.number:
             self.key = key
         answer = self.bench.ask(operation, *details)

@@ -20,12 +20,13 @@ from nbformat import NotebookNode
 
 from autograder.classroom.seed import PUBLIC
 from autograder.hidden import all_hidden, conceal
-from autograder.judging.foreseen import scripts_for
+from autograder.judging.foreseen import foreseen
 from autograder.judging.needed import could_define, needed
 from autograder.judging.ready_made import forbidden_in
 from autograder.judging.rebuild import Rebuilt
 from autograder.judging.references import message_that_reveals, visible_sources
 from autograder.judging.verdict import ExerciseVerdict
+from autograder.walls.foresight import Reading
 from autograder.walls.inside.walls import Limits
 from autograder.walls.runners import BudgetSpent, CellOutput, Clock, Runner, RunnerError, TimeIsUp
 from autograder.walls.warm import Warm
@@ -282,8 +283,7 @@ class Trial:
 
     def report(self, i: int, exercise: Exercise) -> Report:
         try:
-            scripts = scripts_for(exercise.name, None if self.seen is None else self.submission.seed)
-            found = self.ready_runner(i).find(exercise.name, self.patience.cell, scripts)
+            found = self.ready_runner(i).find(exercise.name, self.patience.cell, self.foreseen(exercise.name))
             if found is None:
                 return self.undefined(exercise)
             bench, kind = found
@@ -303,6 +303,13 @@ class Trial:
             self.note_missing_name(check.message)
             self.leave_if_out_of_memory(i, "MemoryError" if "raised MemoryError" in check.message else "")
         return report
+
+    def foreseen(self, name: str) -> list[Reading]:
+        """What can be asked at once. What was right on the visible cases will hardly fail earlier on the hidden ones."""
+        if self.seen is None:
+            return foreseen(name)
+        reached = sum(check.passed is not None for check in self.seen.reports[name].checks)
+        return foreseen(name, self.submission.seed, likely_right=max(1, reached))
 
     def refusal_of_source(self, exercise: Exercise) -> Report | None:
         """A report on an answer whose source reaches what the exercise forbids, or None."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,18 +34,51 @@ class Question:
     key: bytes  # the same for the same question after the same questions
 
 
-@dataclass(frozen=True)
 class Script:
-    """Questions that are asked together, and the message that asks them."""
+    """All that will be asked if nothing unforeseen is answered, in parts: a check that fails does not need the rest."""
 
-    questions: tuple[Question, ...]
-    message: bytes
-    keys: frozenset[bytes]
+    def __init__(self, parts: Sequence[Sequence[Question]]):
+        self.parts = [tuple(part) for part in parts if part]
+        self.part_of: dict[bytes, list[int]] = defaultdict(list)
+        for number, part in enumerate(self.parts):
+            for question in part:
+                self.part_of[question.key].append(number)
+        self.messages: dict[tuple[int, int], bytes] = {}
 
-    @classmethod
-    def of(cls, questions: Sequence[Question]) -> Script:
-        asked = [[q.bench, q.operation, q.details, q.built] for q in questions]
-        return cls(tuple(questions), encode({"do": "answer", "questions": asked}), frozenset(q.key for q in questions))
+    def message(self, first: int, beyond: int) -> bytes:
+        """The message that asks these parts."""
+        if (first, beyond) not in self.messages:
+            questions = itertools.chain(*self.parts[first:beyond])
+            asked = [[q.bench, q.operation, q.details, q.built] for q in questions]
+            self.messages[first, beyond] = encode({"do": "answer", "questions": asked})
+        return self.messages[first, beyond]
+
+
+class Reading:
+    """How far a script has been asked. At first so many parts are asked at once, then ever more."""
+
+    def __init__(self, script: Script, at_once: int = 1):
+        self.script = script
+        self.at_once = at_once
+        self.left = set(range(len(script.parts)))
+
+    def first_parts(self) -> tuple[int, int]:
+        found = self.next_parts(self.script.parts[0][0].key)
+        assert found is not None
+        return found
+
+    def next_parts(self, key: bytes) -> tuple[int, int] | None:
+        """The parts to ask now, if one that was not asked has this question: the first and the one beyond the last."""
+        first = next((part for part in self.script.part_of.get(key, ()) if part in self.left), None)
+        if first is None:
+            return None
+        is_in_order = self.script.parts[first][0].key == key and first == min(self.left)
+        last = first
+        while is_in_order and last + 1 in self.left and last + 1 < first + self.at_once:
+            last += 1
+        self.left -= set(range(first, last + 1))
+        self.at_once *= 2
+        return first, last + 1
 
 
 def key_of(before: bytes, operation: str, details: Sequence[Any]) -> bytes:
@@ -79,15 +113,15 @@ def feed(digest: Any, value: Any) -> None:
 
 
 class Answers:
-    """The answers to one script, which arrive in its order and may be taken in another."""
+    """The answers to many questions, which arrive in their order and may be taken in another."""
 
-    def __init__(self, script: Script):
-        self.script = script
-        self.expected = len(script.questions)
+    def __init__(self, questions: Sequence[Question]):
+        self.questions = questions
+        self.expected = len(questions)
         self.messages: list[tuple[bytes, bytes] | None] = []  # as they arrived; None: taken
         self.bytes = 0
         self.places: dict[bytes, deque[int]] = defaultdict(deque)
-        for place, question in enumerate(script.questions):
+        for place, question in enumerate(questions):
             self.places[question.key].append(place)
 
     @property

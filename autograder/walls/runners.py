@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autograder.walls.foresight import BEGINNING, Answers, Script, key_of
+from autograder.walls.foresight import BEGINNING, Answers, Reading, Script, key_of
 from autograder.walls.inside.walls import Limits
 from autograder.walls.inside.wire import MOST_BYTES, Channel, Late, WireError, encode
 from autograder.walls.warm import Silence, Warm, WarmError
@@ -131,19 +131,19 @@ class Runner:
 
     # --- many questions at once ---
 
-    def ask_all(self, script: Script, seconds: float) -> Answers:
-        """Ask all of a script. The answers arrive when they are waited for, or before the next request."""
+    def ask_all(self, script: Script, first: int, beyond: int, seconds: float) -> Answers:
+        """Ask parts of a script. The answers arrive when they are waited for, or before the next request."""
         self.hear_all_answers(seconds)
         self.require_life()
         try:
-            self.channel.send_message(script.message, self.clock.at_most(seconds))
+            self.channel.send_message(script.message(first, beyond), self.clock.at_most(seconds))
         except Late:
             self.bury(moment=0.1)
             raise TimeIsUp("It did not listen.") from None
         except WireError:
             self.bury()
             raise RunnerError(f"The student's process {self.how_it_ended}.") from None
-        self.answers = Answers(script)
+        self.answers = Answers([question for part in script.parts[first:beyond] for question in part])
         return self.answers
 
     def hear_answers(self, answers: Answers, place: int, seconds: float, limit: float) -> None:
@@ -222,28 +222,42 @@ class Runner:
             seconds=float(reply["seconds"]) if isinstance(reply.get("seconds"), float) else 0.0,
         )
 
-    def find(self, name: str, seconds: float, scripts: Sequence[Script] = ()) -> tuple[RemoteBench, str] | None:
-        """The object of this name, and what it is; None if there is none. `scripts`: what may be asked at once."""
-        reply = self.request(seconds, "find", name=name)
-        if "bench" not in reply:
-            return None
-        return RemoteBench(Talk(self, seconds, scripts)), str(reply.get("kind"))
+    def find(self, name: str, seconds: float, foreseen: Sequence[Reading] = ()) -> tuple[RemoteBench, str] | None:
+        """The object of this name, and what it is; None if there is none. `foreseen`: what may be asked at once."""
+        talk = Talk(self, seconds, foreseen)
+        reply = talk.begin(name) if foreseen else self.request(seconds, "find", name=name)
+        return None if "bench" not in reply else (RemoteBench(talk), str(reply.get("kind")))
 
 
 class Talk:
     """All that is asked about one object. Everything together may take so many seconds."""
 
-    def __init__(self, runner: Runner, seconds: float, scripts: Sequence[Script] = ()):
+    def __init__(self, runner: Runner, seconds: float, foreseen: Sequence[Reading] = ()):
         self.runner = runner
         self.seconds = seconds
         self.deadline = time.monotonic() + seconds
-        self.scripts = list(scripts)  # not asked yet
+        self.readings = list(foreseen)
         self.asked: list[Answers] = []
         self.modules = itertools.count(1)
 
     @property
     def left(self) -> float:
         return max(0.1, self.deadline - time.monotonic())
+
+    def begin(self, name: str) -> dict[str, Any]:
+        """Ask what the object of this name is, and with the same message the first questions of the first script."""
+        runner, reading = self.runner, self.readings[0]
+        runner.hear_all_answers(self.left)
+        runner.channel.hold(encode({"do": "find", "name": name}))
+        self.asked.append(runner.ask_all(reading.script, *reading.first_parts(), self.left))
+        try:
+            return as_reply(runner.channel.receive(runner.clock.at_most(self.left)))
+        except Late:
+            runner.bury(moment=0.1)
+            raise TimeIsUp(f"It did not finish within {self.seconds:g} seconds.") from None
+        except WireError:
+            runner.bury()
+            raise RunnerError(f"The student's process {runner.how_it_ended}.") from None
 
     def ask(self, bench: int, operation: str, details: Sequence[Any], built: int | None = None) -> dict[str, Any]:
         """The reply to a question that is asked now."""
@@ -258,12 +272,12 @@ class Talk:
                 if place is not None:
                     self.runner.hear_answers(answers, place, self.left, self.seconds)
                     if answers.place_of(key) is not None:
-                        return self.runner.reply_in(answers.take(key)), answers.script.questions[place].built
-            script = next((script for script in self.scripts if key in script.keys), None)
-            if script is None:
+                        return self.runner.reply_in(answers.take(key)), answers.questions[place].built
+            found = ((reading.script, parts) for reading in self.readings if (parts := reading.next_parts(key)))
+            script, parts = next(found, (None, None))
+            if script is None or parts is None:
                 return None
-            self.scripts.remove(script)
-            self.asked.append(self.runner.ask_all(script, self.left))
+            self.asked.append(self.runner.ask_all(script, *parts, self.left))
 
     def end(self) -> None:
         """Nothing more is asked. What was asked ahead is waited for, as long as there is time."""
@@ -271,7 +285,7 @@ class Talk:
             self.runner.hear_all_answers(self.left, self.seconds)
 
     def forget_what_was_foreseen(self) -> None:
-        self.scripts, self.asked = [], []
+        self.readings, self.asked = [], []
 
 
 class RemoteBench(Bench):

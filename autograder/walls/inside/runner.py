@@ -166,6 +166,7 @@ class Runner:
         """A bench with the object of this name on it. Earlier benches are cleared away."""
         bench_module = importlib.import_module(f"{PACKAGE}.checking.bench")
         if name not in self.shell.user_ns:
+            self.benches = {}
             return {"missing": True}
         self.benches = {0: bench_module.Bench(self.shell.user_ns[name])}
         return {"bench": 0, "kind": self.benches[0].kind().value}
