@@ -306,7 +306,7 @@ def get_ready(hidden: Sequence[Path], scratch: Path) -> None:
     _all_can_read((*interpreter_paths(), scratch.parent))
     for tree in _usual_trees():
         _rules_for(tree, tuple(hidden))
-    _filter_code()
+    _unconditional()
 
 
 def die_with(parent: int) -> None:
@@ -662,7 +662,23 @@ Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, op
 INSTRUCTION = struct.Struct("=HBBI")
 
 
-def _filter() -> list[Instruction]:
+def _filter() -> bytes:
+    """The program for this process: some of its conditions name the process itself."""
+    numbers, refuse, rest = _numbers(CONDITIONAL), _return(REFUSE_WITH | errno.EPERM), []
+    for name, conditions in _conditions().items():
+        if name in numbers:
+            body = [instruction for condition in conditions for instruction in _test(condition, refuse)]
+            rest += [(JUMP_IF_EQUAL, 0, len(body) + 1, numbers[name]), *body, _return(ALLOW)]
+    return _unconditional() + _code([*rest, _return(ALLOW)])
+
+
+def _code(program: Sequence[Instruction]) -> bytes:
+    return b"".join(INSTRUCTION.pack(*instruction) for instruction in program)
+
+
+@functools.cache
+def _unconditional() -> bytes:
+    """The part of the program that is the same in every process."""
     refuse, unknown = _return(REFUSE_WITH | errno.EPERM), _return(REFUSE_WITH | errno.ENOSYS)
     program = [(LOAD, 0, 0, ARCHITECTURE_AT), (JUMP_IF_EQUAL, 1, 0, ARCHITECTURES[platform.machine()]), _return(KILL)]
     # On x86_64 the numbers above 2**30 are the same calls under other names.
@@ -670,12 +686,7 @@ def _filter() -> list[Instruction]:
     for table, answer in ((REFUSED, refuse), (UNKNOWN, unknown), (PRETENDED, _return(REFUSE_WITH))):
         for number in _numbers(table).values():
             program += [(JUMP_IF_EQUAL, 0, 1, number), answer]
-    numbers = _numbers(CONDITIONAL)
-    for name, conditions in _conditions().items():
-        if name in numbers:
-            body = [instruction for condition in conditions for instruction in _test(condition, refuse)]
-            program += [(JUMP_IF_EQUAL, 0, len(body) + 1, numbers[name]), *body, _return(ALLOW)]
-    return [*program, _return(ALLOW)]
+    return _code(program)
 
 
 def _return(value: int) -> Instruction:
@@ -704,13 +715,8 @@ def seccomp_works() -> bool:
     return ctypes.get_errno() == errno.EFAULT  # EINVAL where there are no filters
 
 
-@functools.cache
-def _filter_code() -> bytes:
-    return b"".join(INSTRUCTION.pack(*instruction) for instruction in _filter())
-
-
 def _raise_seccomp() -> None:
-    code = _filter_code()
+    code = _filter()
     instructions = ctypes.create_string_buffer(code, len(code))
     count = len(code) // INSTRUCTION.size
     header = ctypes.create_string_buffer(struct.pack("HP", count, ctypes.addressof(instructions)))
