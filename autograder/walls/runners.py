@@ -291,12 +291,19 @@ class Talk:
 class RemoteBench(Bench):
     """A bench in a runner: a function or class, or a module that was built."""
 
-    def __init__(self, talk: Talk, number: int = 0, key: bytes = BEGINNING, path: Sequence[Step] = (), is_ahead=False):
+    def __init__(
+        self,
+        talk: Talk,
+        number: int = 0,
+        key: bytes = BEGINNING,
+        path: Sequence[Step] = (),
+        is_ahead: bool = False,
+    ):
         self.talk = talk
         self.number = number
         self.key = key  # of the last question
         self.path = list(path)  # of a module: how it was built, and what it was asked
-        self.is_ahead = is_ahead  # of a module: it was asked at once what a script says, and not only what is on the path
+        self.is_ahead = is_ahead  # of a module: it was asked all that a script says, and not only what is on the path
 
     def ask(self, operation: str, *details: Any) -> Answer:
         key = key_of(self.key, operation, details)
@@ -328,7 +335,7 @@ class RemoteBench(Bench):
         return Answer(RemoteBench(self.talk, built, key, path, is_ahead=foreseen is not None), positions)
 
     def here(self) -> int:
-        """The number of a bench that was asked what is on the path, and nothing else: perhaps it has to be made anew."""
+        """The number of a bench that was asked what is on the path and nothing else. Perhaps one has to be made."""
         if self.is_ahead:
             self.is_ahead = False
             self.talk.forget_what_was_foreseen()  # other names, other modules: no script foresees what is asked of it
