@@ -1,9 +1,9 @@
 """Questions that are asked before they are needed.
 
-What a check asks a right answer is always the same. So all of it is sent in one message, and the answers come back
-together; a check then takes them one by one, as if it had just asked. An answer counts only for a question that is, byte
-for byte, the one that was asked. What a check asks beyond that is asked then. A student's process is asked nothing that
-a right answer would not be asked, in the same order.
+What a check asks a right answer is always the same. So many questions are sent in one message, and the answers come
+back together; a check then takes them one by one, as if it had just asked. An answer counts only for a question that
+is, byte for byte, the one that was asked. What a check asks beyond that is asked then. A student's process is asked
+nothing that a right answer would not be asked, in the same order.
 """
 
 from __future__ import annotations

@@ -99,8 +99,11 @@ class Warm:
             self.hear(START_SECONDS)
             self.ready = True
 
-    def prepare(self, name: str, sources: Mapping[str, str]) -> None:
-        """Have the course imported before runners are forked, as it may be seen in them. `name`: of these sources."""
+    def prepare(self, name: str, sources: Mapping[str, str], trains: bool = False) -> None:
+        """Have the course imported before runners are forked, as it may be seen in them.
+
+        name: of these sources. trains: whether runners are likely to make optimisers.
+        """
         if self.prepared_for == name:
             return
         self.wait_until_ready()
@@ -109,7 +112,7 @@ class Warm:
             self.hear_that("left")
         ours, theirs = socket.socketpair()
         with ours:
-            self.tell({"do": "prepare"}, theirs.fileno())
+            self.tell({"do": "prepare", "trains": trains}, theirs.fileno())
             theirs.close()
             ours.sendall(json.dumps(sources).encode())
         self.hear_that("prepared")

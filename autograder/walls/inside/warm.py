@@ -53,13 +53,19 @@ def warm_shell() -> Any:
     shell.db = {}  # %cd notes in it where it has been, and a runner cannot write to the files of a profile
     warnings.filterwarnings("ignore", message=".*non-interactive.*")
     torch.softmax(torch.ones(2, 3) @ torch.ones(3, 2), dim=-1)
-    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)  # the first optimiser takes a second to import
     plt.close(plt.figure())
     out = sys.stdout
     sys.stdout = runner.Printed()
     shell.run_cell("1 / 0", store_history=False)
     sys.stdout = out
     return shell
+
+
+def make_an_optimiser() -> None:
+    """The first one imports a part of torch that no other code needs, which takes a second and much memory."""
+    import torch
+
+    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
 
 
 class Warm:
@@ -99,13 +105,16 @@ class Warm:
             case "kill" if order["pid"] in self.running:
                 os.kill(order["pid"], signal.SIGKILL)
             case "prepare":
-                self.prepare(fds[0])
+                self.prepare(fds[0], order["trains"])
             case "leave":
                 return False
         return True
 
-    def prepare(self, fd: int) -> None:
-        """Let a child import the course and serve in this process's place, until it is told to leave."""
+    def prepare(self, fd: int, trains: bool) -> None:
+        """Let a child import the course and serve in this process's place, until it is told to leave.
+
+        trains: whether there are optimisers in the notebook.
+        """
         pid = os.fork()
         if pid == 0:
             try:
@@ -113,6 +122,8 @@ class Warm:
                 self.listen_to_children()
                 with socket.socket(fileno=fd).makefile("rb") as file:
                     runner.import_course(json.load(file))
+                if trains:
+                    make_an_optimiser()
                 runner.rehearse(self.shell)
                 be_easy_to_fork()
                 self.tell({"prepared": True})
@@ -191,10 +202,11 @@ def be_easy_to_fork() -> None:
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.disable()  # while so much is imported
     shell = warm_shell()
     walls.hide_memory()
-    gc.collect()
     gc.freeze()
+    gc.enable()
     server = Warm(control, shell)
     server.tell({"ready": True})
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the terminal is the coordinator's affair
