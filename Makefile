@@ -1,34 +1,27 @@
 # The commands of the course; `make` alone lists them.
 #
 # Needed beforehand: make, and Python 3.11, 3.12 or 3.13. Everything else is installed into .venv by pip, at the
-# versions in constraints.txt. pip's own settings (PIP_INDEX_URL, PIP_FIND_LINKS, ...) are honoured.
+# versions in constraints.txt, by install.py. pip's own settings (PIP_INDEX_URL, PIP_FIND_LINKS, ...) are honoured.
 
 # The first of these that works is used. To choose: make lab PYTHON=python3.12 (after `make clean` if .venv exists).
 PYTHON ?= python3 python3.13 python3.12 python3.11
 # Passed on, as in: make lab LAB_ARGS=--port=9000, make test PYTEST_ARGS='-k masks'
 LAB_ARGS ?=
 PYTEST_ARGS ?=
+BRANCH ?= main
 
 PY := .venv/bin/python
 LAB := .venv/lab.ready
 TEST := .venv/test.ready
-FOR_STUDENTS := '.[lab,grader]'
-FOR_TESTS := '.[lab,grader,test]'
 
-.PHONY: help lab test pytest lint build claims grade bench lock clean broken
+.PHONY: help lab test pytest lint build claims adopt grade wheel bench lock clean broken
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
 	@sed -n 's/^\([a-z]*\):[^#]*## *\(.*\)/make \1|\2/p' Makefile | awk -F'|' '{printf "%-11s %s\n", $$1, $$2}'
 
-lab: $(LAB)  ## open your own copy of the notebooks, in work/, in JupyterLab
-	@$(PY) -m autograder.working_copy
-	@set --; \
-	if [ "$$(id -u)" = 0 ]; then set -- "$$@" --allow-root; fi; \
-	if [ "$$(uname)" != Darwin ] && [ -z "$$DISPLAY$$WAYLAND_DISPLAY" ]; then set -- "$$@" --no-browser; fi; \
-	echo "Starting JupyterLab (Ctrl-C stops it)"; \
-	exec $(PY) -m jupyter lab "$$@" -y --ServerApp.log_level=ERROR --LabApp.log_level=ERROR --ServerApp.root_dir=. \
-		--LabApp.default_url=/lab/tree/work/00_start_here.ipynb $(LAB_ARGS)
+lab: $(LAB)  ## open your own copy of the notebooks, in work/, in JupyterLab (the first time: CPU=1 takes the smaller PyTorch)
+	@exec $(PY) -m autograder.working_copy --open $(LAB_ARGS)
 
 test: lint pytest  ## check style and types, run every test
 
@@ -47,8 +40,17 @@ build: $(LAB)  ## make notebooks/ from solutions/, and the index of mistakes (CH
 claims: $(LAB)  ## prove what the text says about whole trainings, where it has changed (minutes)
 	@$(PY) -m autograder.authoring.claims
 
+adopt: $(LAB)  ## the course is yours: REPOSITORY=https://github.com/you/your-course BRANCH=main; changes all links
+	@$(PY) -m autograder.authoring.adopt "$(REPOSITORY)" "$(BRANCH)"
+	@$(MAKE) build
+
 grade: $(LAB)  ## release the assignments, grade a sample class of 24, write feedback and report
 	@$(PY) -m autograder sample
+
+wheel: $(LAB)  ## build dist/: the package that students install, and the one for instructors without this repository
+	@$(PY) -m pip wheel -qq --no-deps --no-build-isolation -w dist .
+	@$(PY) -m autograder.authoring.wheel dist
+	@ls dist/*.whl
 
 bench: $(TEST)  ## measure speed
 	@$(PY) -m benchmarks
@@ -70,49 +72,31 @@ VENV_RUNS := $(shell test "$$(cat .venv/folder 2>/dev/null)" = "$$(pwd -P)" && $
 
 SUITABLE := import sys, ssl, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 
-# make_venv leaves the file `folder` in it, before anything else.
+# install.py and `lock` leave the file `folder` in an environment, before anything else.
 remove_venv = \
 	if [ -e $(1) ] && [ ! -f $(1)/folder ]; then \
 		echo "There is a $(1) that was not made by make. Rename it or remove it yourself, then try again." >&2; exit 1; \
 	fi; \
 	rm -rf $(1)
 
-make_venv = \
-	$(remove_venv); \
+# Runs $(1) with the first Python that fits.
+with_python = \
 	for python in $(PYTHON); do \
-		if "$$python" -c '$(SUITABLE)' >/dev/null 2>&1; then \
-			echo "Making $(1) with $$("$$python" --version)"; \
-			mkdir $(1) && pwd -P > $(1)/folder && "$$python" -m venv $(1); exit; \
-		fi; \
+		if "$$python" -c '$(SUITABLE)' >/dev/null 2>&1; then "$$python" $(1); exit; fi; \
 	done; \
 	echo "None of these is a Python that fits: $(PYTHON)." >&2; \
 	echo "Install Python 3.11, 3.12 or 3.13 with venv (Debian: apt-get install python3-venv), or name one: PYTHON=/path/to/python3" >&2; \
 	exit 1
 
-# Quiet while all goes well. Otherwise what pip says, from its first error on: its -q would hide the reasons.
-pip_install = \
-	$(1)/bin/python -m pip --disable-pip-version-check --no-input install $(2) >$(1)/pip.log 2>&1 || { \
-		if grep -q '^ERROR' $(1)/pip.log; then sed -n '/^ERROR/,$$p' $(1)/pip.log; else tail -n 20 $(1)/pip.log; fi >&2; \
-		echo "pip could not install the course; it says why above, and all that it did is in $(1)/pip.log." >&2; \
-		echo "Mend it (is there a network? room on the disk? a mirror in pip's settings that lacks a package?)" >&2; \
-		echo "and give the same command again: pip keeps what it has downloaded." >&2; \
-		exit 1; \
-	}
-
 $(LAB): pyproject.toml constraints.txt $(if $(VENV_RUNS),,broken)
-	@if [ -z "$(VENV_RUNS)" ] || [ ! -f $(LAB) ]; then $(call make_venv,.venv); fi
+	@if [ -z "$(VENV_RUNS)" ] || [ ! -f $(LAB) ]; then $(call remove_venv,.venv); fi
 	@rm -f $(LAB) $(TEST)
-	@echo "Installing PyTorch, JupyterLab and nbgrader into .venv (minutes the first time)"
-	@$(call pip_install,.venv,-c constraints.txt pip setuptools)
-	@$(call pip_install,.venv,-c constraints.txt --no-build-isolation -e $(FOR_STUDENTS))
-	@# No "Jupyter news" question, no look for updates: the course asks nothing of the network.
-	@$(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements 2>/dev/null
+	@$(call with_python,install.py $(if $(CPU),--cpu))
 	@touch $(LAB)
 
 $(TEST): $(LAB)
 	@rm -f $(LAB)
-	@echo "Installing the test tools into .venv"
-	@$(call pip_install,.venv,-c constraints.txt --no-build-isolation -e $(FOR_TESTS))
+	@$(call with_python,install.py --tests $(if $(CPU),--cpu))
 	@touch $(LAB) $(TEST)
 
 # PyTorch stays at its pin unless TORCH says otherwise; everything else moves to the newest that fits.
@@ -121,10 +105,12 @@ TORCH ?= $(shell sed -n 's/^torch==//p' constraints.txt)
 # The lowest Python that is promised resolves; every other one must be able to install the same.
 lock: PYTHON = python3.11 python3
 lock:  ## resolve all versions anew into constraints.txt and environment.yml (TORCH=2.14.0: another PyTorch)
-	@$(call make_venv,.venv-lock)
+	@$(call remove_venv,.venv-lock)
+	@mkdir .venv-lock && pwd -P > .venv-lock/folder
+	@$(call with_python,-m venv .venv-lock)
 	@git diff --quiet HEAD -- constraints.txt 2>/dev/null || { \
 		n=1; while [ -e constraints.$$n.txt ]; do n=$$((n + 1)); done; cp constraints.txt constraints.$$n.txt; \
 		echo "constraints.txt was not as git has it: that version is now constraints.$$n.txt"; }
-	@$(call pip_install,.venv-lock,--upgrade pip packaging)
+	@.venv-lock/bin/python -m pip install -q --upgrade pip packaging
 	@.venv-lock/bin/python .ci/lock.py $(TORCH)
 	@rm -rf .venv-lock

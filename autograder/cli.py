@@ -35,9 +35,9 @@ NO_WALLS = (
     "--without-walls."
 )
 
-NO_HIDDEN_CASES = (
-    "This is the package that students install: it holds no hidden cases, and without them nothing can be released or "
-    "graded. Get the course's repository and run `make lab` in it, or `pip install -e '.[grader]'`."
+NO_DASK = (
+    "--scheduler needs Dask, and {missing} is not installed here. In the course's folder: "
+    "pip install -c constraints.txt distributed"
 )
 
 
@@ -52,11 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except CourseError as error:
         err.print(f"[bold]{escape(str(error))}[/bold]", soft_wrap=True)
-        return 1
-    except ModuleNotFoundError as error:
-        if error.name != "autograder.hidden":
-            raise
-        err.print(f"[bold]{NO_HIDDEN_CASES}[/bold]", soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         err.print("Stopped. What was finished is saved.")
@@ -113,7 +108,15 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
     one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these")
 
-    command("report", run_report, "write one page about the class: scores, misconceptions, who needs a look")
+    one = command("written", run_written, "write a page with all answers to each written question, and enter marks")
+    one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
+    one.add_argument("--marks", nargs="+", type=Path, default=[], metavar="FILE", help="tables saved from the pages")
+
+    one = command("report", run_report, "write one page about the class: what to talk about, who needs help, scores")
+    one.add_argument(
+        "assignment", nargs="?", metavar="ASSIGNMENT", help="this one alone (default: all that are graded)"
+    )
+    one.add_argument("--student", metavar="STUDENT", default="", help="a page about this student, across assignments")
 
     one = command("export", run_export, "write CSV files: for the LMS, per exercise, per misconception")
     one.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="(default: export/ in the course folder)")
@@ -167,11 +170,11 @@ def run_init(options: argparse.Namespace) -> int:
 
 
 def run_release(options: argparse.Namespace) -> int:
-    from autograder.authoring.build import stems
+    from autograder.authoring.assignment import assignments_of
     from autograder.authoring.release import release
 
     course = course_of(options)
-    assignments = options.assignments or stems()
+    assignments = options.assignments or assignments_of(course.rules())
     with bar("releasing", len(assignments)) as progress:
         for number, assignment in enumerate(assignments):
             release(course, [assignment], new_seed=options.new_seed and number == 0)
@@ -188,12 +191,15 @@ def run_collect(options: argparse.Namespace) -> int:
     say(f"{len(collected.placed)} placed in {escape(str(course.root / 'submitted'))}")
     for placed in collected.placed:
         remarks = placed.reason.removeprefix(f"It is {placed.assignment} of {placed.student}.").strip()
-        if remarks:
-            say(f"  {escape(placed.student)}: {escape(remarks)}")
-    if collected.unplaced:
-        say(f"[bold]{len(collected.unplaced)} could not be placed:[/bold]")
-    for left in collected.unplaced:
-        say(f"  {escape(str(left.path))}: {escape(left.reason)}")
+        say(f"  {escape(placed.student)}, {placed.assignment}: {escape(placed.path)}. {escape(remarks)}".rstrip())
+    for is_lost, heading in ((True, "could not be placed"), (False, "left where they are")):
+        left = [each for each in collected.unplaced if each.is_lost is is_lost]
+        if left:
+            say(f"[bold]{len(left)} {heading}:[/bold]")
+        for each in left:
+            say(f"  {escape(each.path)}: {escape(each.reason)}")
+    for warning in collected.warnings:
+        say(f"[bold]Note:[/bold] {escape(warning)}")
     return 0
 
 
@@ -202,7 +208,10 @@ def run_collect(options: argparse.Namespace) -> int:
 
 def run_grade(options: argparse.Namespace) -> int:
     if options.scheduler:
-        from autograder.classroom.cluster import ClusterWorkers
+        try:
+            from autograder.classroom.cluster import ClusterWorkers
+        except ModuleNotFoundError as error:
+            raise CourseError(NO_DASK.format(missing=error.name)) from None
 
         folders = class_folders(options.course, options.db)
         with ClusterWorkers(options.scheduler, options.without_walls, folders) as workers:
@@ -273,7 +282,7 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
                 patience=Patience(cell=options.seconds, submission=options.budget),
                 progress=tell,
             )
-        show_summary(summary)
+        show_summary(summary, options.force)
         if summary.left:
             interrupted = True
             break
@@ -305,7 +314,7 @@ def run_judge(options: argparse.Namespace) -> int:
     return 0
 
 
-def show_summary(summary: Summary) -> None:
+def show_summary(summary: Summary, is_forced: bool = False) -> None:
     """Who was graded, zeroed or flagged, and why; what changed; what is left."""
     graded = summary.with_status("graded")
     parts = [f"{len(graded)} graded"]
@@ -325,7 +334,11 @@ def show_summary(summary: Summary) -> None:
                 escape(change.student), f"{change.before:g}", f"{change.after:g}", ", ".join(change.exercises)
             )
         out.print(table)
-    if summary.left:
+    if summary.left and is_forced:  # the same command would begin from the start
+        names = escape(" ".join(summary.left))
+        how = f"python -m autograder grade {summary.assignment} --force --students {names}"
+        say(f"[bold]Stopped.[/bold] {len(summary.left)} are left, with the results of before. Go on with: {how}")
+    elif summary.left:
         say(f"[bold]Stopped.[/bold] {len(summary.left)} are left; the same command goes on from here.")
 
 
@@ -370,8 +383,29 @@ def one_done(progress: Progress, student: str) -> None:
 def run_report(options: argparse.Namespace) -> int:
     from autograder.reporting.report import write_report
 
-    say(f"report: {escape(str(write_report(course_of(options))))}")
+    chosen = [options.assignment] if options.assignment else None
+    say(f"report: {escape(str(write_report(course_of(options), chosen, options.student)))}")
     return 0
+
+
+def run_written(options: argparse.Namespace) -> int:
+    """0 if every mark could be entered."""
+    from autograder.reporting.report import graded_assignments
+    from autograder.reporting.written import mark_written
+
+    course = course_of(options)
+    assignments = [options.assignment] if options.assignment else graded_assignments(course)
+    outcomes = mark_written(course, assignments, options.marks)
+    for outcome in outcomes:
+        counts = f"{outcome.answers} answers, {outcome.marked} marked, {outcome.blank} left empty"
+        say(f"[bold]{escape(outcome.question.id)}[/bold]: {counts}: {escape(str(outcome.page))}")
+        for change in outcome.changes:
+            say(f"  entered: {escape(change)}")
+        for problem in outcome.problems:
+            say(f"  [bold]not entered:[/bold] {escape(problem)}")
+    if not outcomes:
+        say("None of this has a written question.")
+    return 1 if any(outcome.problems for outcome in outcomes) else 0
 
 
 def run_export(options: argparse.Namespace) -> int:
@@ -441,6 +475,10 @@ def run_sample(options: argparse.Namespace) -> int:
             gradebook.update_or_create_assignment(assignment, duedate=sample_due_date(assignment))
         folder = course.root / "handed_in"
         students = sample_class(course, assignment, folder)
+        with course.gradebook() as gradebook:
+            for one in students:
+                first, last = one.name.split()
+                gradebook.update_or_create_student(one.id, first_name=first, last_name=last)
         say(f"{len(students)} fictitious students handed in to {escape(str(folder))}")
         options.downloaded, options.pattern = folder, None
         run_collect(options)
@@ -448,6 +486,7 @@ def run_sample(options: argparse.Namespace) -> int:
         code = grade_all(options, workers)
     if code == 0:
         run_feedback(options)
+        options.assignment, options.student = None, ""
         run_report(options)
         options.folder = None
         run_export(options)

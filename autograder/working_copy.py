@@ -1,4 +1,4 @@
-"""The student's own copy of the notebooks: `python -m autograder.working_copy`, which `make lab` runs first.
+"""The student's own copy of the notebooks: `python -m autograder.working_copy`, which with `--open` is `make lab`.
 
     notebooks/02_masks.ipynb                      the course's
     -> work/02_masks.ipynb                        the student's, who works in it; ignored by git
@@ -12,10 +12,12 @@ the course came by git or as a zip file, and whether JupyterLab has opened and s
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import count
@@ -27,12 +29,47 @@ from autograder.files import content_of, write_whole
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 WORK = ROOT / "work"
+FIRST = "00_start_here.ipynb"
+STUDENT_LAB = Path(__file__).resolve().parent / "student_lab"  # settings of JupyterLab
 PROGRESS = ".course_progress.json"  # course_lib.checking.record keeps it; to import that takes torch
 GIVEN = ".course_given.json"  # which versions of each notebook have been handed out here
 NEW_VERSION, FROM_NOTEBOOKS = "new version", "from notebooks"
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m autograder.working_copy", description=copy_notebooks.__doc__)
+    parser.add_argument("--open", action="store_true", help="then open JupyterLab; it gets all other options")
+    options, others = parser.parse_known_args()
+    done = copy_notebooks()
+    return open_lab(others) if options.open and done == 0 else done
+
+
+def open_lab(options: list[str]) -> int:
+    """JupyterLab on the first notebook, without nbgrader's own menu and tabs: they are for instructors."""
+    opened = f"--LabApp.default_url=/lab/tree/{WORK.name}/{FIRST}"
+    quiet = ["--ServerApp.log_level=ERROR", "--LabApp.log_level=ERROR", f"--ServerApp.root_dir={ROOT}"]
+    is_root = hasattr(os, "geteuid") and os.geteuid() == 0
+    has_screen = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    fitting = [*(["--allow-root"] if is_root else []), *([] if has_screen else ["--no-browser"])]
+    own = own_folders(WORK / ".jupyter") if not os.access(Path.home(), os.W_OK) else {}
+    settings = os.pathsep.join(filter(None, [str(STUDENT_LAB), os.environ.get("JUPYTER_CONFIG_PATH")]))
+    print("Starting JupyterLab (Ctrl-C stops it)", flush=True)
+    command = [sys.executable, "-m", "jupyter", "lab", "-y", *fitting, *quiet, opened, *options]
+    try:
+        return subprocess.run(command, env={**os.environ, **own, "JUPYTER_CONFIG_PATH": settings}).returncode
+    except KeyboardInterrupt:
+        return 130
+
+
+def own_folders(place: Path) -> dict[str, str]:
+    """Where Jupyter and its neighbours may write if the home folder cannot be written to."""
+    print(f"Your home folder cannot be written to: Jupyter keeps its settings in {shown(place)}.")
+    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "MPLCONFIGDIR")
+    return {name: str(place / name.lower()) for name in names}
+
+
+def copy_notebooks() -> int:
+    """Bring your own copies of the notebooks, in work/, up to date. Nothing that you wrote is changed."""
     if not NOTEBOOKS.is_dir():
         print(f"There is no folder notebooks in {ROOT}. Get the whole course, and run this there.", file=sys.stderr)
         return 1

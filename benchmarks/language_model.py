@@ -53,7 +53,7 @@ def rows_without_a_network(corpus: Corpus) -> list[Row]:
         for n in (1, 2, 5)
     }
     bits["gzip"], bits["xz"] = gzip_bits(corpus.held_out), xz_bits(corpus.held_out)
-    bits["xz behind the training text"] = xz_bits(corpus.held_out, primed_with=corpus.train)
+    bits["xz primed with the training text"] = xz_bits(corpus.held_out, primed_with=corpus.train)
     rows = [Row(f"{name}: bits per character", f"{value:.2f}") for name, value in bits.items()]
     return [*rows, Row("held-out lines that stand in the training text", f"{100 * share_of_known_lines(corpus):.1f} %")]
 

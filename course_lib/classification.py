@@ -162,7 +162,7 @@ def masked_lm_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Cross-entropy at the chosen places: the mean of -log p(target) over all targets that are not -100.
 
     logits: (batch, time, vocab); targets: (batch, time).
-    Returns: a number, in nats. Without a chosen place it is 0, and backward() can still be called on it.
+    Returns: a number, in nats. If no place is chosen it is 0, and backward() can still be called on it.
     """
     chosen = targets != IGNORED  # (batch, time)
     log_probabilities = logits[chosen].log_softmax(dim=-1)  # (chosen, vocab)

@@ -7,6 +7,12 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#F
 SEQUENTIAL = "cividis"
 DIVERGING = "PuOr_r"
 
+
+def readable(colour: str) -> str:
+    """CSS for text in this colour: nearer to the page's own text colour, so that it has contrast in light and dark."""
+    return f"color:{colour};color:color-mix(in srgb, {colour} 65%, currentColor)"
+
+
 # One colour for each part of the Transformer, in every diagram: the same hues, lighter or darker where two of them look
 # alike to some. Write in white on mask, positions, output, encoder and decoder, in black on the others.
 PARTS = {

@@ -2,7 +2,7 @@
 
 CONTENTS = (
     ("00_start_here", "0 · Start here", 115, 2),
-    ("01_dot_product_attention", "1 · Dot-product attention", 140, 2),
+    ("01_dot_product_attention", "1 · Dot-product attention", 145, 2),
     ("02_masks", "2 · Masks: who may look at whom", 140, 2),
     ("03_positions", "3 · Positions: telling attention where a token stands", 150, 2),
     ("04_multi_head_attention", "4 · Multi-head attention: several looks at once", 150, 2),

@@ -1,8 +1,8 @@
 """Decoding: from a model that rates the next token to a whole sentence.
 
 Everything here asks a model one question only, `next_logits`: given the tokens so far, `(rows, time)` with BOS first,
-how good is each token as the next one, `(rows, vocab)`? Where it comes from, a Transformer with or without a cache or
-a table of five numbers, is no concern of the search.
+how good is each token as the next one, `(rows, vocab)`? The search does not care where the answer comes from: a
+Transformer, with or without a cache, or a table of five numbers.
 
 Conventions: BOS starts every prefix and is never part of a result. EOS ends a sentence and belongs to the result.
 `max_len` counts the tokens of the result, EOS included. Places after EOS hold `pad_id`.
@@ -304,9 +304,9 @@ def generate(
 def count_scores(n: int, use_cache: bool) -> int:
     """How many attention scores q·k one head computes while it writes n tokens, one after the other.
 
-    To write token t, the model has t positions in front of it: BOS and t - 1 tokens. Without a cache it gives it all
-    t of them again, and every position is scored against every position, t · t scores. With a cache it gives it only
-    the last position, which is scored against all t.
+    To write token t, the model has t positions in front of it: BOS and t - 1 tokens. Without a cache all t are computed
+    again, and every position is scored against every position: t · t scores. With a cache only the last position is
+    computed, and it is scored against all t.
     """
     total = 0
     for t in range(1, n + 1):

@@ -109,7 +109,7 @@ def decode(ids: Tensor) -> str:
 
 
 def share_of_known_lines(corpus: Corpus) -> float:
-    """The share of the held-out lines that also stand in the training text; empty and very short ones not counted."""
+    """The share of the held-out lines that also occur in the training text; empty and very short ones not counted."""
     known = set(corpus.train.splitlines())
     lines = [line for line in corpus.held_out.splitlines() if len(line.strip()) > 10]
     return sum(line in known for line in lines) / len(lines)

@@ -31,7 +31,7 @@ from course_lib.sublayers import FeedForward, LayerNorm, residual_post_norm, res
 def fused_attention(
     attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
 ) -> Tensor:
-    """The output of `attention(query, key, value, mask)` without its weights: the same numbers, sooner.
+    """The output of `attention(query, key, value, mask)` without its weights: the same numbers, faster.
 
     Inside a model nobody looks at the weights, and torch's fused operator never stores them.
 

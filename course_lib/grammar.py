@@ -111,7 +111,7 @@ def kinds(text: str) -> frozenset[str]:
 
 
 # English, masculine, feminine; then the masculine plural and the form before a vowel, where they are irregular.
-# Behind the colon: the kinds of nouns that it can describe.
+# After the colon: the kinds of nouns that it can describe.
 ADJECTIVES_BEFORE = """
 small petit petite: animals food plant goods opening sites sky
 large grand grande: food plant goods opening sites sky
@@ -158,7 +158,7 @@ cold froid froide: food tableware place nature
 hot chaud chaude: food tableware nature
 """
 
-# A verb; the kinds of its subjects; the kinds of its objects; what can be said besides: the place where it is done, the
+# A verb; the kinds of its subjects; the kinds of its objects; what else can be said: the place where it is done, the
 # spot where its object is (on a table, in a box), with whom, for whom.
 VERB_LINES = """
 see voit voient | people animals | people animals food plant goods opening sites sky | place spot with

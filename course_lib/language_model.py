@@ -1,8 +1,8 @@
 """Language models: predict the next token of a text, and write by predicting again and again.
 
-There is one kind of data, a long text as a row of ids, and one question: how likely is each id after those before it?
-A table of counts answers it (`ngram_model`), and so does a decoder without an encoder (`GPT`). Both are judged by the
-same number, the bits that they need for each character (`bits_per_character`). The ids stand for characters, or for
+There is one kind of data, a long text as a sequence of ids, and one question: how likely is each id after those before
+it? A table of counts answers it (`ngram_model`), and so does a decoder without an encoder (`GPT`). Both are judged by
+the same number, the bits that they need for each character (`bits_per_character`). The ids stand for characters, or for
 longer pieces of text that are learned from it (`train_bpe`).
 """
 
@@ -29,7 +29,7 @@ def text_windows(ids: Tensor, starts: Tensor, length: int) -> tuple[Tensor, Tens
     """Cut windows out of one long text: what the model reads, and at each place the token that comes next.
 
     ids: (n,), the text; starts: (batch,), where each window begins, at most n - length - 1.
-    Returns: inputs and targets, both (batch, length); targets[b, t] is the token behind inputs[b, t].
+    Returns: inputs and targets, both (batch, length); targets[b, t] is the token after inputs[b, t].
     """
     steps = torch.arange(length, device=starts.device)  # (length,)
     places = starts[:, None] + steps[None, :]  # (batch, length)
@@ -181,8 +181,8 @@ def bpe_encode(chunk: str, merges: Sequence[Pair]) -> list[int]:
 
 
 def bpe_decode(ids: Sequence[int], merges: Sequence[Pair]) -> str:
-    """The text of a row of pieces. A character may be spread over several pieces, so bytes are joined first and become
-    text at the end; bytes that are no text become "\N{REPLACEMENT CHARACTER}" (errors="replace").
+    """The text of a sequence of pieces. A character may be spread over several pieces, so bytes are joined first and
+    become text at the end; bytes that are no text become "\N{REPLACEMENT CHARACTER}" (errors="replace").
     """
     pieces = [bytes([byte]) for byte in range(256)]  # what each id stands for
     for first, second in merges:

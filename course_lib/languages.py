@@ -1,7 +1,7 @@
 """Which language is this? Names of places, languages and currencies in 32 languages, read letter by letter.
 
 The names come from a real collection (CLDR), so nobody made them easy: Danish and Norwegian differ little, Welsh from
-everything. A name is a row of ids, one for each sign, padded behind it.
+everything. A name is a sequence of ids, one for each sign, padded at the end.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def read_names() -> list[Name]:
 
 @cache
 def make_names() -> Names:
-    """Of ten things, the names of one are for the test, in all languages; the others to train with.
+    """The names of one thing in ten are for the test, in all languages; the others are for training.
 
     So no name of the test, and no country, city or currency, was met in training in any language. A checksum decides,
     always the same way. The test is shuffled, so that its first hundred names are a fair sample.

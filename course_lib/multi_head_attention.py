@@ -138,7 +138,7 @@ def grouped_query_attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Te
     """Attention in which several query heads share one head of keys and values.
 
     q: (batch, head, query, d_k); k: (batch, group, key, d_k); v: (batch, group, key, d_v); `group` divides `head`.
-    Query head h reads group h // (head / group): neighbouring heads share.
+    Query head i reads group i // (head / group): neighbouring heads share.
     Returns: output (batch, head, query, d_v), weights (batch, head, query, key).
     """
     num_heads, num_groups = q.shape[1], k.shape[1]

@@ -1,8 +1,8 @@
-"""Spelling to sound: how is a word said that nobody has told you? English words and names from a real dictionary.
+"""Spelling to sound: how do you say a word that you have never heard? English words and names from a real dictionary.
 
 A source is a word's letters, a target its sounds in the dictionary's own symbols (ARPAbet, `PHONEMES`): "cat" is
 K AE T. Stress is left out. English spelling has no rule without exceptions, so this model makes real mistakes, and
-knows more or less when. Ids, EOS and padding are as in `course_lib.translation`.
+its confidence tells roughly where. Ids, EOS and padding are as in `course_lib.translation`.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ Sounds = tuple[str, ...]
 
 
 def read_cmudict() -> dict[str, list[Sounds]]:
-    """117,493 words and names, each with the ways to say it. `python -m benchmarks.make_cmudict` has made the file.
+    """117,493 words and names, each with the ways to say it. The file was made by `python -m benchmarks.make_cmudict`.
 
     A line of it is a word and its pronunciations, with tabs between them: `tomato`, `T AH M EY T OW`, …
     """
@@ -127,7 +127,7 @@ class Entry(NamedTuple):
 
 
 class Dictionary(NamedTuple):
-    """The words to learn from, those to watch the training with, and those to be judged by."""
+    """The words for training, for validation and for the test."""
 
     train: list[Entry]
     validation: list[Entry]
@@ -162,7 +162,7 @@ def make_dictionary() -> Dictionary:
 
 
 def checksum(word: str) -> int:
-    """A number without meaning, the same on every machine."""
+    """A number that depends on the letters alone, the same on every machine."""
     return zlib.crc32(word.encode())
 
 
@@ -223,7 +223,7 @@ def encode_entries(entries: Sequence[Entry]) -> tuple[Tensor, Tensor]:
 
 
 def closed_and_padded(rows: Sequence[Sequence[int]]) -> Tensor:
-    """(row, time). `pad_batch` would take seconds for the whole dictionary, a tensor for each word."""
+    """(row, time). Faster than `pad_batch`, which makes a tensor for each word and would take seconds."""
     width = max(map(len, rows)) + 1
     return torch.tensor([[*row, EOS, *[PAD] * (width - 1 - len(row))] for row in rows])
 
@@ -315,7 +315,7 @@ def log_probability(model: Transformer, words: Sequence[str], pronunciations: Se
 
 
 def edit_distance(a: Sequence[str], b: Sequence[str]) -> int:
-    """How many tokens have to be replaced, inserted or deleted to make one sequence of the other."""
+    """How many tokens have to be replaced, inserted or deleted to turn one sequence into the other."""
     row = list(range(len(b) + 1))  # row[j]: from the tokens of a so far to the first j of b
     for i, left in enumerate(a, start=1):
         diagonal, row[0] = row[0], i
@@ -335,7 +335,10 @@ def is_right(pronunciation: str, entry: Entry) -> bool:
 
 
 def phoneme_error_rate(pronunciations: Sequence[str], entries: Sequence[Entry]) -> float:
-    """Wrong, missing and superfluous sounds for each sound of the dictionary, in its way that is nearest."""
+    """The number of wrong, missing and superfluous sounds, divided by that of all sounds in the dictionary.
+
+    Of the ways to say a word, the one that is nearest counts.
+    """
     require_same_number(pronunciations, entries)
     wrong, total = 0, 0
     for pronunciation, entry in zip(pronunciations, entries):
@@ -364,7 +367,7 @@ def calibration_error(confidence: Tensor, right: Tensor) -> float:
     return float(sum(errors) / len(confidence))
 
 
-# --- what can be had without a model --------------------------------------------------------------------
+# --- baselines without a model --------------------------------------------------------------------------
 
 
 @cache

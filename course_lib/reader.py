@@ -90,7 +90,7 @@ def save_readers(models: dict[str, nn.Module], path: Path = WEIGHTS) -> None:
 
 
 def without_positions(model: SequenceClassifier) -> SequenceClassifier:
-    """The same model, blind to order: nothing tells it where a token stands. The model is changed."""
+    """The same model, blind to order: nothing tells it where a token is. The model is changed."""
     model.positions = cast(Any, nn.Identity())
     return model
 
@@ -199,7 +199,7 @@ def pretrain(
 
 
 def hide_words(ids: Tensor, generator: torch.Generator, mask: MaskTokens = mask_tokens) -> tuple[Tensor, Tensor]:
-    """A fresh riddle of reviews (batch, time): inputs with gaps, and targets. Padding is never asked for."""
+    """New gaps in reviews (batch, time). Returns: inputs with gaps, and targets. Padding is never asked for."""
     choice, action = torch.rand(2, *ids.shape, generator=generator)
     first_word = len(reviews.SPECIAL)
     random_ids = torch.randint(first_word, len(reviews.vocabulary()), ids.shape, generator=generator)
@@ -228,7 +228,7 @@ def accuracy(model: nn.Module, ids: Tensor, labels: Tensor) -> float:
 def logits_with_attention(
     model: SequenceClassifier, ids: Tensor, change: Callable[[int, Tensor], Tensor]
 ) -> tuple[Tensor, list[Tensor]]:
-    """The logits, if the attention weights of each layer are exchanged for others.
+    """The logits, if the attention weights of each layer are replaced by others.
 
     change: given a layer's number and its own weights (batch, head, query, key), it returns those to be used.
     Returns: logits (batch, num_classes), and each layer's own weights.

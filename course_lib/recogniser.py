@@ -57,10 +57,10 @@ class Batch(NamedTuple):
 
 
 def features_of(wave: Tensor, log_mel: LogMel = log_mel, filters: Tensor | None = None) -> Tensor:
-    """Log-mel features of which neither loudness nor the microphone's colour is left: (time, N_MELS).
+    """Log-mel features without the loudness and the colouring by the microphone: (time, N_MELS).
 
-    The loudest sample becomes 1. From each filter its mean over the recording is taken away, then all is divided by the
-    spread of all.
+    The loudest sample becomes 1. Each filter's mean over the recording is subtracted, then everything is divided by the
+    standard deviation of all.
     """
     filters = mel_filterbank(N_MELS, LENGTH, RATE) if filters is None else filters
     energies = log_mel(loudest_one(wave), LENGTH, HOP, filters)  # (time, N_MELS)
@@ -78,7 +78,7 @@ def record(utterances: Iterable[Utterance], log_mel: LogMel = log_mel) -> list[R
 
 
 def make_batch(recordings: Sequence[Recording], pad: Pad = pad_features) -> Batch:
-    """Recordings of different lengths in one padded batch, EOS behind the digits of each."""
+    """Recordings of different lengths in one padded batch, EOS after the digits of each."""
     features, lengths = pad([each.features for each in recordings])
     rows = [F.pad(each.ids, (0, 1), value=EOS) for each in recordings]
     return Batch(features, lengths, nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD))
@@ -120,7 +120,7 @@ def disturb(features: Tensor, generator: torch.Generator) -> Tensor:
 
 
 class Recogniser(nn.Module):
-    """A Transformer whose source is sound. A convolutional front end stands where the source embedding was."""
+    """A Transformer whose source is sound. A convolutional front end takes the place of the source embedding."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Recogniser(nn.Module):
     def encode(self, features: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """features: (batch, time, N_MELS); lengths: (batch,). Returns: memory (batch, time', d_model), new lengths.
 
-        The mask is made of the lengths *behind* the front end.
+        The mask is made from the lengths *after* the front end.
         """
         x, lengths = self.front_end(features, lengths)
         x = self.dropout(self.positions(x))
@@ -224,7 +224,7 @@ def train_recogniser(
 
 
 def training_recordings(voices: Sequence[Voice], number: int, seed: int, log_mel: LogMel = log_mel) -> list[Recording]:
-    """Rows of 1 to 6 digits with noise between 0 and 40 decibels below them."""
+    """Sequences of 1 to 6 digits, with noise between 0 and 40 decibels below them."""
     return record(draw_utterances(voices, number, seed, decibels=(0, 40), shortest=1), log_mel)
 
 
@@ -271,7 +271,7 @@ def recognise(model: Recogniser, recordings: Sequence[Recording], ctc_weight: fl
 
 
 def digits_of(ids: Iterable[int]) -> list[int]:
-    """The digits behind the ids; whatever is no digit is left out."""
+    """The digits that the ids stand for; whatever is not a digit is left out."""
     return [i - FIRST_DIGIT for i in ids if i >= FIRST_DIGIT]
 
 
@@ -301,7 +301,7 @@ def ctc_score(log_probs: Tensor, lengths: Tensor, ids: Sequence[Sequence[int]]) 
 
 
 def decoder_score(model: Recogniser, memory: Tensor, lengths: Tensor, ids: Sequence[Sequence[int]]) -> Tensor:
-    """log P of each row of ids, and of EOS behind it, by the decoder: (batch,)."""
+    """log P of each row of ids, and of EOS after it, by the decoder: (batch,)."""
     rows = [torch.tensor([*row, EOS]) for row in ids]
     targets = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD).to(memory.device)
     log_probs = model.decode(shift_right(targets, BOS), memory, lengths).log_softmax(dim=-1)

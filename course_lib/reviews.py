@@ -10,8 +10,8 @@
 Two reviews that consist of the same words and mean the opposite are **twins**. In a set of twins no single word, and no
 bag of words, says anything about the answer. A clause is also written `i found the plot dull`, `i did not find …`.
 
-A **note** is a list of opinions that agree: `lovely room , superb view , bed not shabby`. Words that keep company mean
-similar things, so a reader can learn from notes without labels.
+A **note** is a list of opinions that agree: `lovely room , superb view , bed not shabby`. Words that appear together
+mean similar things, so a reader can learn from notes without labels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Serving a language model: many sequences grow in one memory for keys and values, come and go."""
+"""Serving a language model: many sequences come, grow and go in one memory for keys and values."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     wave → frames → window → power spectrum → mel filters → logarithm: features, (time, n_mels)
     features → convolutions that shorten time → encoder → text
 
-A recording is one long row of numbers. `frames` cuts it into short pieces, and `log_mel` describes each of them by the
-energies that `mel_filterbank` collects. `pad_features` makes a batch of recordings of different lengths, and
+A recording is one long sequence of numbers. `frames` cuts it into short pieces, and `log_mel` describes each of them by
+the energies that `mel_filterbank` collects. `pad_features` makes a batch of recordings of different lengths, and
 `ConvFrontEnd` shortens it and says how long each recording is afterwards.
 
 Nobody says which frame belongs to which letter. CTC adds up over all ways in which they might (`ctc_loss`), and
@@ -87,7 +87,7 @@ def log_mel(wave: Tensor, length: int, hop: int, filterbank: Tensor) -> Tensor:
 
 
 def pad_features(features: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Put the features of several recordings into one batch. Shorter ones are filled up with zeros at the end.
+    """Put the features of several recordings into one batch. Shorter ones are padded with zeros at the end.
 
     features: tensors (time, n_mels), each with its own time.
     Returns: batch (batch, longest time, n_mels), lengths (batch,): how many frames of each are real.
@@ -146,10 +146,9 @@ def ctc_collapse(ids: Sequence[int], blank: int = 0) -> list[int]:
 def ctc_loss(log_probs: Tensor, target: Tensor, blank: int = 0) -> Tensor:
     """-log of the probability that a path drawn frame by frame collapses to the target.
 
-    That is the sum over all such paths. The forward algorithm takes it in a number of steps that grows with
-    time · target, in logarithms all the way. States are the target's labels with a blank before, between and after
-    them. At each frame a path stays in its state, goes on to the next, or leaves out a blank between two different
-    labels.
+    That is the sum over all such paths. The forward algorithm takes it in a number of steps that grows with time ·
+    target, in logarithms all the way. States are the target's labels with a blank before, between and after them. At
+    each frame a path stays in its state, moves on to the next, or leaves out a blank between two different labels.
 
     log_probs: (time, vocab), the logarithms of the probabilities of each frame; target: (n,), at least one label, none
     of them the blank. Returns: a number, in nats, with gradients. They have to be finite, and those of a log-sum-exp

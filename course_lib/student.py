@@ -25,7 +25,7 @@ SECONDS = 10.0  # of computing, on one input
 
 @dataclass(frozen=True)
 class Note:
-    """A short text that shows itself well in a notebook and in a terminal."""
+    """A short text that is readable in a notebook and in a terminal."""
 
     text: str
     code: bool = False
@@ -73,11 +73,20 @@ class ExerciseList(tuple[ExerciseInfo, ...]):
         return Contents(groups())._repr_html_()
 
 
-def check(exercise: Any, obj: Any = NOT_GIVEN, *, practice: bool = False, seconds: float | None = SECONDS) -> Report:
+def check(
+    exercise: Any,
+    obj: Any = NOT_GIVEN,
+    *,
+    practice: bool = False,
+    seconds: float | None = SECONDS,
+    points: float | None = None,
+    hidden_points: float | None = None,
+) -> Report:
     """Check an answer: `check(causal_mask)`, `check("causal_mask")`, or `check("causal_mask", anything)`.
 
     With `practice=True` the report is shown and nothing is recorded: no attempt, no progress.
     Code that computes for longer than `seconds` on one input is stopped; None lets it run.
+    `points` and `hidden_points` are what a class gives for the exercise, if that is not what the course gives.
 
     The report has `.name`, `.points`, `.max_points`, `.passed`, `.outcome` ("not attempted", "raised", "wrong" or
     "right"), `.checks` and `.misconception`. As the last line of a graded cell it gives nbgrader the exact score.
@@ -91,13 +100,14 @@ def check(exercise: Any, obj: Any = NOT_GIVEN, *, practice: bool = False, second
     found = find(exercise)
     limit = None if is_graded_run() else seconds  # nbgrader has its own
     report = refusal(found, obj) or grade(found, Subject(obj), seconds=limit)
-    later = 0.0 if is_graded_run() else found.hidden_points
+    later = found.hidden_points if hidden_points is None else hidden_points
+    later = 0.0 if is_graded_run() else later
     hints = () if is_graded_run() else tuple(found.hints)
     given = record.entry(found.name)["hints"]
     report = replace(report, hints_given=given, hints=hints, hidden_points=later)
     if not practice:
         record.note_report(report)
-    return report
+    return report if points is None else report.worth(points)
 
 
 def yours(name: str, obj: Any) -> Any:
@@ -126,7 +136,7 @@ def hint(name: str) -> Note:
     found = find(name)
     given = record.note_hint(found.name)
     number = given % len(found.hints)
-    again = "You have seen all of them; from the start again. " if given and number == 0 else ""
+    again = "You have seen all of them; they start again. " if given and number == 0 else ""
     return Note(f"{again}Hint {number + 1} of {len(found.hints)}: {found.hints[number]}")
 
 
@@ -150,7 +160,7 @@ def exercises() -> ExerciseList:
 
 
 def progress() -> Progress:
-    """What is done in this course so far, from the file beside the notebooks."""
+    """What you have done in this course so far, from the file beside the notebooks."""
     return Progress(groups())
 
 

@@ -175,7 +175,7 @@ def fit(
 
 
 class LossCurves:
-    """A `report` for `fit` that keeps the loss of every step, and the loss on other data of every so many steps.
+    """A `report` for `fit` that keeps the loss of every step and, every so many steps, the loss on other data.
 
     The other data are not trained on: source (row, source) and targets (row, target).
     """
@@ -219,7 +219,7 @@ def print_progress(every: int) -> Callable[[int, float], None]:
 
 
 class MemoryMeter(TorchDispatchMode):
-    """How many bytes the tensors take that are made inside of `with MemoryMeter() as meter:`, on any machine.
+    """How many bytes are taken by the tensors that are made inside `with MemoryMeter() as meter:`, on any machine.
 
     `meter.now` counts those that are still there, `meter.peak` is the most there ever were. Views cost nothing.
     """

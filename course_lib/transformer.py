@@ -1,4 +1,4 @@
-"""The Transformer: two stacks, two embeddings, three masks and an output layer.
+"""The Transformer: two stacks, two embeddings, two masks and an output layer.
 
     source ids → embedding + positions → encoder ─────────┐ memory
     target ids → embedding + positions → decoder ─────────┴→ output layer → logits
@@ -97,7 +97,7 @@ class Transformer(nn.Module):
 
 
 def initialise(module: nn.Module) -> None:
-    """Xavier's uniform weights and zero biases for every linear layer. Embeddings and norms have set themselves."""
+    """Xavier's uniform weights and zero biases for every linear layer. Embeddings and norms set their own."""
     if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:

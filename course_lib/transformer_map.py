@@ -64,8 +64,8 @@ BOXES = (
 )
 PLACES = {  # topic -> where its badge is; the name stands to the right of it
     "start_here": (40.0, 3.0),
-    "dot_product_attention": (26.0, 22.5),
-    "masks": (26.0, 30.5),
+    "dot_product_attention": (24.6, 22.5),
+    "masks": (24.6, 30.5),
     "multi_head_attention": (5.0, 54.0),
     "positions": (105.0, 17.0),
     "sublayers": (105.0, 43.0),
@@ -79,7 +79,7 @@ CROSS = (38, 43)  # where the decoder's cross-attention is, and its norm
 
 
 def show_map(here: str | None = None) -> None:
-    """Draw the Transformer as a map of the course. Of the notebook `here` ("03_positions") the place is marked."""
+    """Draw the Transformer as a map of the course, with the place of the notebook `here` ("03_positions") marked."""
     marked = None if here is None else find_notebook(here)
     beyond = [notebook for notebook in all_notebooks() if notebook.topic not in PLACES]
     bottom = -STRIP if beyond else 0.0

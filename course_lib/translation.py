@@ -142,7 +142,7 @@ def load_translator() -> Transformer:
 
 
 def save_translator(model: Transformer, path: Path = WEIGHTS) -> None:
-    """Write the weights in half precision, which halves the file and changes no translation that matters."""
+    """Write the weights in half precision, which halves the file."""
     torch.save({name: value.half() for name, value in model.state_dict().items()}, path)
 
 
@@ -166,8 +166,8 @@ def translation_quality(model: Transformer, pairs: Sequence[Pair]) -> tuple[floa
 def usual_words(pairs: Sequence[Pair]) -> dict[str, str]:
     """The French word that goes with each English one most reliably: a dictionary without any grammar.
 
-    Two words go together as far as they are in the same sentences: by the Dice coefficient, twice the number of pairs
-    with both, divided by the numbers of pairs with either.
+    How well two words go together is measured by the Dice coefficient: twice the number of pairs that have both,
+    divided by the number that have the one plus the number that have the other.
     """
     sentences = [(set(pair.english), set(pair.french)) for pair in pairs]
     english = Counter(word for words, _ in sentences for word in words)

@@ -1,7 +1,7 @@
-"""Spoken digits: recordings that come with the course, and how waves, rows of digits and noise are made of them.
+"""Spoken digits: recordings that come with the course, and how waves, sequences of digits and noise are made from them.
 
 A wave is a tensor (samples,) with 8,000 samples per second. There are 52 voices of two speech synthesisers and one of a
-person; each says the ten digits once. `make_utterances` puts digits of one voice together into rows such as 4 0 7.
+person; each says the ten digits once. `make_utterances` puts digits of one voice together into sequences such as 4 0 7.
 `python -m benchmarks.make_voices` has made the recordings.
 """
 
@@ -33,7 +33,7 @@ def mu_law_encode(wave: Tensor) -> Tensor:
 
 
 def mu_law_decode(codes: Tensor) -> Tensor:
-    """The wave behind the eight bits, in [-1, 1]."""
+    """The wave that the eight bits stand for, in [-1, 1]."""
     squeezed = codes.float() / 255 * 2 - 1
     return squeezed.sign() * (squeezed.abs() * math.log(256)).expm1() / 255
 
@@ -113,7 +113,7 @@ def loudest_one(wave: Tensor) -> Tensor:
 
 
 def trimmed(wave: Tensor, silent: float = 0.015) -> Tensor:
-    """Without the silence before and behind, but for a hundredth of a second.
+    """The sound without the silence at both ends, except for a hundredth of a second.
 
     silent: how loud silence may be, as a share of the loudest hundredth of a second.
     """
@@ -138,7 +138,7 @@ def resample(wave: Tensor, factor: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Utterance:
-    """A row of digits as one voice says it. `places[i]` is where digit i begins and ends, in samples."""
+    """A sequence of digits as one voice says it. `places[i]` is where digit i begins and ends, in samples."""
 
     wave: Tensor
     digits: tuple[int, ...]
@@ -178,7 +178,7 @@ def draw_utterances(
     shortest: int = 3,
     longest: int = 6,
 ) -> Iterator[Utterance]:
-    """Rows of `shortest` to `longest` digits, with noise somewhere between the two values of `decibels`.
+    """Sequences of `shortest` to `longest` digits, with noise somewhere between the two values of `decibels`.
 
     The voices take turns. The same seed gives the same utterances.
     """

@@ -1,7 +1,7 @@
 """Models that write: how a GPT is trained on docstrings and judged, in bits, beside counting and compression.
 
-A text is a row of ids (`course_lib.docstrings`). A model is judged by what it says of each token of a text that it was
-not trained on, given the tokens before it. The model that comes with the course has the sizes of `new_writer`.
+A text is a sequence of ids (`course_lib.docstrings`). A model is judged by what it says of each token of a text that it
+was not trained on, given the tokens before it. The model that comes with the course has the sizes of `new_writer`.
 """
 
 from __future__ import annotations
@@ -179,9 +179,9 @@ RESOLUTION = 1 << 20  # probabilities are rounded to so many parts, and none to 
 def arithmetic_code(ids: Tensor, known: int, next_probabilities: NextProbabilities) -> str:
     """The bits of a text, "0110…", of which the reader knows the first `known` tokens.
 
-    The interval from 0 to 1 is divided among all tokens as the model finds them likely; the piece of the token that
-    comes is divided in the same way, and so on. Any number in the last piece names the whole text; the one with the
-    fewest bits is taken.
+    The interval from 0 to 1 is divided among all tokens in proportion to their probabilities; the piece of the token
+    that comes next is divided in the same way, and so on. Any number in the last piece names the whole text; the one
+    with the fewest bits is taken.
     """
     low, width = Fraction(0), Fraction(1)
     for place in range(known, len(ids)):
@@ -268,7 +268,7 @@ def gzip_bits(text: str) -> float:
 
 
 def xz_bits(text: str, primed_with: str = "") -> float:
-    """Bits per character by xz's method without its file header; or what the text adds behind another one."""
+    """Bits per character by xz's method without its file header; or what the text adds after another one."""
     before = len(xz(primed_with)) if primed_with else 0
     return 8 * (len(xz(primed_with + text)) - before) / len(text)
 
@@ -282,7 +282,7 @@ def xz(text: str) -> bytes:
 
 
 def longest_matches(text: str, known: str) -> list[int]:
-    """For each place of a text, how many characters from there on stand in the `known` text in the same order."""
+    """For each place in a text, how many characters from there on occur in the `known` text in the same order."""
     lengths = []
     length = 0
     for start in range(len(text)):

@@ -48,7 +48,7 @@ from course_lib.translation import english_vocabulary, load_translator, translat
 translator = load_translator().to(device)
 sentence = "the cat is on the mat"
 print(f"{sentence}  →  {translate(translator, [sentence])[0]}")
-print("some words to try:", ", ".join(english_vocabulary().words[20:300:14]))
+print("some words to try:", ", ".join(english_vocabulary().words[20:300:27]))
 
 # %% claims
 claim(
@@ -157,8 +157,10 @@ show_map()
 # | `course_lib/masks.py` and its neighbours | the course's own solutions, one file per notebook, to be read |
 # | `check`, `hint`, `solution`, `progress`, `exercises` | the five functions you call in a notebook |
 #
-# `make lab` makes `work/` and opens it. In Colab there is no such folder: save a copy of each notebook to your Drive.
-# Everything here runs on a CPU. The set-up cell has put a GPU to use if there is one; in Colab you get one with
+# `make lab` makes `work/` and opens it. In Colab there is no such folder, and what lies in `/content` is lost with the
+# runtime: save a copy of each notebook to your Drive. If you also mount the Drive (the folder symbol on the left, or
+# `from google.colab import drive; drive.mount("/content/drive")`), your progress is kept there too.
+# Everything here runs on a CPU. The set-up cell uses a GPU if there is one; in Colab you get one with
 # *Runtime → Change runtime type → T4 GPU*. It makes a difference only from notebook 8 on.
 
 # %% [markdown]
@@ -289,6 +291,14 @@ check("softmax", of_absolute_values, practice=True)
 
 # %%
 check("softmax", torch.softmax, practice=True)
+
+# %% claims
+answers = (untouched, with_a_typo, of_the_rows, of_absolute_values, torch.softmax)
+reports = [check("softmax", answer, practice=True) for answer in answers]
+outcomes = [report.outcome for report in reports]
+claim("the four outcomes", outcomes == ["not attempted", "raised", "wrong", "wrong", "right"])
+claim("the third mistake is known, the fourth is not", reports[2].misconception and not reports[3].misconception)
+claim("the third answer has already earned a point", reports[2].points == 1)
 
 # %% [markdown]
 # So there are four outcomes: *not attempted*, *raised*, *wrong* (with the mistake named if it is known), *right*.
@@ -530,7 +540,7 @@ claim("a0 and b1 are 25 apart, a1 lies on b1", distances[0, 1] == 25 and distanc
 # $$C_{sij} = \sum_f a_{sif}\, b_{sfj}$$
 #
 # The batch index $s$ stands on both sides and is never summed over: examples do not mix. Write it as a loop over the
-# examples first, and check it. Then replace the loop by one expression, and check again. Both are right.
+# examples first, and check it. Then replace the loop with one expression, and check again. Both are right.
 
 
 # %% exercise batch_matmul
@@ -693,8 +703,7 @@ for name, tensor in {"logits": logits, "softmax": chances}.items():
 #
 # The usual answer is no, since the {{term loss}} leaves padded places out. That is only half of it. Take a layer in
 # which positions look at each other; here each one simply adds the mean of all positions. The loss looks at real places
-# only.
-# We change nothing but the padding:
+# only. We change nothing but the padding:
 
 # %%
 torch.manual_seed(0)
@@ -868,6 +877,12 @@ claim("and not with (40,)", ((perfect - y) ** 2).mean() > 0.5)
 # numbers. The property "the shares along dim add up to 1" finds it. (Or: a layer that looks at padding. Property: the
 # result at real positions stays the same when only the padding changes. Or: a loss between (40, 1) and (40,).
 # Property: a perfect prediction has loss 0.)
+#
+# **Rubric**
+#
+# - 1 point: a mistake that gives the right shape and wrong numbers, with the place where it would happen
+# - 1 point: a property that holds for right code and fails with just this mistake; "compare with the right values" is
+#   not one
 # ### END SOLUTION
 
 # %% [markdown]

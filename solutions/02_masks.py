@@ -682,6 +682,12 @@ plt.show()
 # causal mask, or with one that is inverted or off by one, a position sees in its input the very token it has to
 # predict. It learns to copy that token, so the training loss falls to nearly 0. In generation the token does not exist
 # yet, and the model has never learned to predict it from the past, so the text is nonsense.
+#
+# **Rubric**
+#
+# - 1 point: asks for the causal mask (or for a leak map), and says that a position sees the token that it has to
+#   predict
+# - 1 point: explains both: the loss falls because the token is copied, and in generation there is nothing to copy
 # ### END SOLUTION
 
 # %% [markdown]
@@ -918,6 +924,7 @@ claim(
     "B: rows 0 to 2 depend on their query, rows 3 and 4 do not",
     (leaks["B"].diagonal() > 0).tolist() == [True] * 3 + [False] * 2,
 )
+claim("an empty row of scaled_dot_product_attention is 0", not calls["B"](x)[-1].any())
 claim(
     "every gradient of C is NaN, though one output row is",
     bool(leaks["C"].isnan().all()) and int(calls["C"](x).isnan().any(dim=-1).sum()) == 1,
@@ -1010,6 +1017,7 @@ claim("-inf is exact in every precision", filled(row.half(), [False, True, True]
 claim("-1e4 works in float16 too", filled(row.half(), [False, True, True], -1e4).split()[1] == "0.000000")
 claim("-inf makes an empty row NaN", filled(row, [True] * 3, -math.inf).split() == ["nan"] * 3)
 claim("-1e9 makes it uniform", len(set(filled(row, [True] * 3, -1e9).split())) == 1)
+claim("-1e9 is exact in float32", filled(row, [False, True, True], -1e9).split()[1] == "0.000000")
 
 # %% [markdown]
 # - $-\infty$: exact, works in every precision, NaN in an empty row.

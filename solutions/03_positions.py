@@ -404,9 +404,9 @@ plt.show()
 # Pair 0 turns fast and pair 1 slowly, like the hands of a clock. And $M_k$ has blocks only along its diagonal: pairs do
 # not mix, each turns by itself.
 #
-# Now for the {{term projection|projections}}. If that of the {{term query}} contains $M_{-3}$, the query at position
-# $i$ becomes $PE_{i-3}$ and is most similar to the key at $i - 3$. So attention can look **three tokens back, wherever
-# it is**, and one learned matrix is enough for that.
+# Now for the {{term projection|projections}}. If the one for the {{term query}} contains $M_{-3}$, the query at
+# position $i$ becomes $PE_{i-3}$ and is most similar to the key at $i - 3$. So attention can look **three tokens back,
+# wherever it is**, and one learned matrix is enough for that.
 
 # %% figure Attention that looks three tokens back
 table = reference.sinusoidal_encoding(12, 64)
@@ -850,7 +850,7 @@ claim("scores fall", rope_score[300:].mean() < 0.6 * rope_score[:10].mean())
 def alibi_bias(num_heads: int, n: int) -> Tensor:
     """What ALiBi adds to the scores of n queries and n keys.
 
-    Returns: (num_heads, n, n); for query i and key j <= i it is -slope × (i - j). Head s, from 1, has the s-th slope.
+    Returns: (num_heads, n, n); for query i and key j <= i it is -slope × (i - j). The s-th head has slope number s.
     """
     ### BEGIN SOLUTION
     p = 2 ** int(math.log2(num_heads))  # the largest power of two that fits
@@ -968,6 +968,7 @@ claim(
 claim("and no positions are worst", max(short, key=short.get) == "none")
 claim("beyond it RoPE is worst, and worse than guessing", max(long, key=long.get) == "RoPE" and long["RoPE"] > 3.2)
 claim("sinusoidal and learned are about as bad as guessing", min(long["sinusoidal"], long["learned"]) > 2.85)
+claim("and that at once", min(bits[scheme][32:48].mean() for scheme in ("sinusoidal", "learned")) > 2.85)
 claim("no positions beat all three", long["none"] < min(long["sinusoidal"], long["learned"], long["RoPE"]) - 0.05)
 claim("ALiBi does not notice", long["ALiBi"] < short["ALiBi"] + 0.15)
 
@@ -1010,6 +1011,13 @@ plt.show()
 # measurement shows that the loss jumps as soon as the text is longer. Changes: use a scheme that depends on distance
 # and fades out, such as ALiBi; or RoPE with further training on long texts; or train on texts as long as those to be
 # read.
+#
+# **Rubric**
+#
+# - 1 point: right: a vector exists for every position, nothing crashes; wrong: the other layers have never seen those
+#   positions; half a point for one of the two
+# - 1 point: two changes that would help, such as ALiBi, RoPE with training on long texts, or training on the lengths
+#   that are used; half a point for one
 # ### END SOLUTION
 
 # %% [markdown]

@@ -893,6 +893,7 @@ for name, (q_std, score_std) in starts.items():
 claim("Glorot of the whole matrix gives 1", abs(starts["Glorot of the whole matrix"][1] - 1) < 0.05)
 claim("the slice gives 1.8", abs(starts["Glorot of one head's slice"][1] - 1.8) < 0.1)
 claim("nn.Linear's own gives a third", abs(starts["nn.Linear's own"][1] - 1 / 3) < 0.03)
+claim("torch's own attention starts softer too", starts["nn.MultiheadAttention's own"][1] < 0.6)
 
 # %% [markdown]
 # Glorot for the whole matrix gives 1, the slice formula 1.8: a sharper start than intended. torch's own choices start
@@ -1094,7 +1095,7 @@ claim(
 #
 # ### Heads of a real translator
 #
-# Here are the heads of the translator from notebook 0, which nobody gave a role. Its {{term encoder}} reads the
+# Here are the heads of the translator from notebook 0. Nobody gave them roles. Its {{term encoder}} reads the
 # sentence with self-attention; its {{term decoder}} looks at the encoder's output with cross-attention while it writes
 # French (a row *le → chat* has read *le* and writes *chat*). Look at each head by itself, then explore all layers.
 # Layers and heads are numbered from 1 here.
@@ -1191,8 +1192,8 @@ claim("with four heads, most can go one at a time", int((lost[4].max(dim=1).valu
 
 # %% [markdown]
 # With two heads, each carries one of the two answers. With four heads for two looks, most of them can be switched off,
-# one at a time, at almost no cost. In trained translators, too, many heads can be removed after training at little loss
-# (Michel et al. 2019; Voita et al. 2019).
+# one at a time, at almost no cost. The same is true of large translators: many of their heads can be removed after
+# training at little loss (Michel et al. 2019; Voita et al. 2019).
 #
 # {{question one_head_or_eight}}
 #
@@ -1206,6 +1207,12 @@ claim("with four heads, most can go one at a time", int((lost[4].max(dim=1).valu
 # so a token can look at several places at once with full strength, and their results stay apart, side by side,
 # instead of being averaged. Each head has fewer features for its queries, keys and values: a coarser measure of
 # similarity, and less room for what it carries over.
+#
+# **Rubric**
+#
+# - 1 point: parameters and multiplications stay the same, with the reason (each head has an eighth of the features)
+# - 1 point: several patterns at once that are not averaged, and fewer features for each head; half a point for one of
+#   the two
 # ### END SOLUTION
 
 # %% [markdown]
@@ -1251,14 +1258,14 @@ layers, d_k, bytes_each = 32, 128, 2  # 32 query heads of 128, numbers of 2 byte
 weights_bytes = 7e9 * bytes_each
 lengths = torch.tensor([1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000])
 fig, ax = plt.subplots(figsize=(7, 3.4))
-bytes_a_token = {}
+bytes_per_token = {}
 for (groups, name), style in zip(
     ((32, "32 groups: multi-head"), (8, "8 groups: grouped"), (1, "1 group: multi-query")), "os^"
 ):
-    bytes_a_token[groups] = 2 * layers * groups * d_k * bytes_each
-    ax.plot(lengths, bytes_a_token[groups] * lengths / 2**30, style + "-", label=name)
-    as_large = weights_bytes / bytes_a_token[groups]
-    size = f"{bytes_a_token[groups] // 1024:>4} KiB per token"
+    bytes_per_token[groups] = 2 * layers * groups * d_k * bytes_each
+    ax.plot(lengths, bytes_per_token[groups] * lengths / 2**30, style + "-", label=name)
+    as_large = weights_bytes / bytes_per_token[groups]
+    size = f"{bytes_per_token[groups] // 1024:>4} KiB per token"
     print(f"{name:<22} {size}, as large as the weights at {as_large:>9,.0f} tokens")
 ax.axhline(weights_bytes / 2**30, color="black", linestyle=":", linewidth=1, label="the weights themselves")
 ax.set(title="the KV cache of a model of 7 billion parameters", xlabel="tokens in the cache", ylabel="GiB")
@@ -1268,10 +1275,9 @@ ax.legend(fontsize=8)
 plt.show()
 
 # %% claims
-claim(
-    "the cache is as large as the weights at about 27,000 tokens", abs(weights_bytes / bytes_a_token[32] - 27_000) < 500
-)
-claim("a quarter of the groups, a quarter of the cache", bytes_a_token[8] * 4 == bytes_a_token[32])
+as_large = weights_bytes / bytes_per_token[32]
+claim("the cache is as large as the weights at about 27,000 tokens", abs(as_large - 27_000) < 500)
+claim("a quarter of the groups, a quarter of the cache", bytes_per_token[8] * 4 == bytes_per_token[32])
 
 # %% [markdown]
 # At about 27,000 tokens the full cache is as large as the weights themselves. That is one long document, or 27 users

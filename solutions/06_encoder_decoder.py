@@ -855,6 +855,11 @@ claim("every argument has an effect", all((r - right_result).abs().max() > 0.01 
 # Keys and values come from the decoder itself, so nothing of the source reaches the target. The model can learn which
 # French is likely (a language model), but not to translate: it writes fluent French about something else. Test: the
 # gradient of the result with respect to `memory` is 0 everywhere; or change the memory and see that nothing changes.
+#
+# **Rubric**
+#
+# - 1 point: a language model of French and no translation, since nothing of the source reaches the target
+# - 1 point: a test without training: the gradient with respect to the memory, or another memory and the same result
 # ### END SOLUTION
 
 # %% [markdown]
@@ -991,8 +996,8 @@ claim("a padded target is seen by itself alone", not maps[1][:4, 11].any() and m
 # Left: every target position sees all of the source, and the targets up to itself. Right: the padding of the source is
 # invisible to everyone, and the padded target is seen by nobody but itself.
 #
-# You can read this picture as the specification of an encoder-decoder. A model with a wrong mask, a wrong key or a
-# lost residual path draws a different one, before the first step of training.
+# You can read this picture as the specification of an encoder-decoder. A model with a wrong mask, or with keys from the
+# wrong place, draws a different one, before the first step of training.
 
 # %% [markdown]
 # ## What you can do now
@@ -1002,7 +1007,8 @@ claim("a padded target is seen by itself alone", not maps[1][:4, 11].any() and m
 # - stack layers that share nothing, and tell from a parameter count when they do;
 # - say why layers wait for each other and positions do not;
 # - say where Q, K and V of a cross-attention come from, which mask it needs, and which not;
-# - find a leak, a lost residual path or an ignored argument with a gradient, before any training.
+# - find a leak or an ignored argument with a gradient, and a lost residual path with a sub-layer that returns zeros,
+#   before any training.
 #
 # **To read.**
 #

@@ -166,8 +166,10 @@ claim("their rows of the target mask are not empty", bool(model.target_mask(tgt_
 # Now wire it up. `__init__` is given and makes all the parts, under the names that the check knows. You write the two
 # masks, the two halves and `forward`:
 #
-# $$\text{memory} = \text{Encoder}(\text{dropout}(E_s + P),\ M_s) \qquad
-#   \text{logits} = W_{\text{out}}\, \text{Decoder}(\text{dropout}(E_t + P),\ \text{memory},\ M_t,\ M_s)$$
+# $$\begin{aligned}
+# \text{memory} &= \text{Encoder}(\text{dropout}(E_s + P),\ M_s)\\
+# \text{logits} &= W_{\text{out}}\, \text{Decoder}(\text{dropout}(E_t + P),\ \text{memory},\ M_t,\ M_s)
+# \end{aligned}$$
 #
 # $E_s$ and $E_t$ are the embedded source and target ids, $P$ the position vectors, $M_s$ and $M_t$ the two masks. Keep
 # three things in mind. Padding may stand anywhere in a sentence, not only at its end. Masks have to be on the device of
@@ -545,6 +547,11 @@ claim("the two are the same function", max(differences) < 1e-12)
 # Rows of padding are left out of the comparison, and what the decoder is given (the shift by one place) is up to the
 # caller. Tests: the first loss; learning two sentences by heart; a sentence alone and in a padded batch; training with
 # dropout and looking at what is zeroed.
+#
+# **Rubric**
+#
+# - 1 point: a first mistake that the comparison cannot see, and a test that finds it; half a point without the test
+# - 1 point: a second one, of another kind, and its test; half a point without the test
 # ### END SOLUTION
 
 # %% [markdown]
@@ -730,7 +737,7 @@ check(subsampled_lengths)
 
 # %% [markdown]
 # What happens without it? Two recordings have 60 and 100 frames, and the front end turns 100 frames into 50. A mask
-# from the *old* lengths hides everything from frame 60 or 100 on: nothing. There is no error, but the padding now
+# from the *old* lengths hides the frames from 60 or 100 on, and there are none. No error is raised, but the padding now
 # influences the real frames:
 
 # %%
@@ -815,32 +822,8 @@ claim("the LSTM sees the past", torch.equal(reached[2], causal_mask(12)))
 claim("attention sees everything", bool(reached[3].all()))
 
 # %% [markdown]
-# Which pieces of a layer are linear? A linear piece $f$ has $f(x + y) = f(x) + f(y)$. Guess which of these do, then run
-# the cell.
-
-# %%
-torch.manual_seed(0)
-x, y = torch.randn(2, 5, 8, dtype=torch.float64)  # two inputs: 5 positions with 8 features
-matrix, given = torch.randn(8, 8, dtype=torch.float64), torch.rand(5, 5, dtype=torch.float64)
-pieces = {
-    "projection": lambda x: x @ matrix,
-    "scores": lambda x: x @ matrix @ x.T,
-    "softmax": lambda x: x.softmax(dim=-1),
-    "weighted sum with given weights": lambda x: given @ x,
-    "residual sum with a projection": lambda x: x + x @ matrix,
-    "norm": lambda x: F.layer_norm(x, (8,)),
-    "ReLU": torch.relu,
-}
-linear = {name: torch.allclose(piece(x + y), piece(x) + piece(y)) for name, piece in pieces.items()}
-print("linear:", ", ".join(name for name in pieces if linear[name]))
-
-# %% claims
-not_linear = [name for name in pieces if not linear[name]]
-claim("scores, softmax, norm and ReLU are not linear", not_linear == ["scores", "softmax", "norm", "ReLU"])
-
-# %% [markdown]
-# One reads that linear maps "preserve the gradient perfectly". They do not: the residual path carries the gradient
-# through a deep stack (notebook 5).
+# One convolution reaches one position to each side, three reach three. The LSTM sees the past, in twelve steps. One
+# layer of attention sees everything.
 #
 # ## Your Transformer translates
 #

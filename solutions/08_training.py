@@ -86,7 +86,7 @@ plt.show()
 #
 # The {{term entropy}} $H(q)$ is the surprise that nobody can avoid, the {{term KL divergence}} what the wrong belief
 # adds; it is 0 only if $p = q$. With the natural logarithm the unit is the {{term nat}}, with base 2 the {{term bit}}.
-# The exponential of the cross-entropy in nats is the {{term perplexity}}: as if one had to guess among that many
+# The exponential of the cross-entropy in nats is the {{term perplexity}}: guessing is as hard as among that many
 # equally likely words.
 
 # %%
@@ -255,7 +255,7 @@ for start in torch.randint(0, len(text) - 8, (3,)).tolist():
 # ## The loss of a batch
 #
 # {{term padding|Padding}} must not count. The wrong way: set its losses to 0 and take the mean over everything.
-# Then a sentence counts less, the more padding its neighbours force on it.
+# Then the more padding its neighbours force on a sentence, the less it counts.
 
 # %%
 torch.manual_seed(0)
@@ -423,8 +423,8 @@ claim("smoothing makes calibration worse here", soft[2] > hard[2] + 0.03)
 claim("the smoothed model is right far more often than it believes", soft[1] > soft[0] + 0.05)
 
 # %% [markdown]
-# Calibration became *worse*: told to stay below certainty, the model is right far more often than it
-# believes. Where models are overconfident, smoothing has been found to help.
+# Calibration became *worse*: told to stay below certainty, the model is right far more often than it believes. Where
+# models are overconfident, smoothing has been found to help (Müller et al. 2019).
 #
 # ## The learning rate
 #
@@ -831,7 +831,7 @@ claim("the shipped model gets more than half of the words right", results["4,000
 claim("and still makes an error in every ninth or tenth sound", 0.07 < results["4,000 steps, all words"][1] < 0.14)
 
 # %% [markdown]
-# The shipped model gets more than half of the words right, and about one sound in ten wrong. Type your own name:
+# The shipped model gets more than half of the words right, and about one sound in nine wrong. Type your own name:
 
 # %%
 for word in ("transformer", "attention", "Vaswani"):  # yours?
@@ -874,10 +874,12 @@ claim("from nothing, nothing is learned", telegrams[1] < 0.05)
 claim("fine-tuning teaches the new style", telegrams[0] > 0.8)
 
 # %% [markdown]
+# The fine-tuned translator has learned the new style. A new model has learned nothing yet from the same 50 steps.
+#
 # ## Memory
 #
-# Training keeps all intermediate results for the backward pass. For long texts the
-# largest are the {{term attention weights}}, $n \times n$ numbers per sentence and head.
+# Training keeps all intermediate results for the backward pass. For long texts the largest are the
+# {{term attention weights}}, $n \times n$ numbers per sentence and head.
 #
 # **Spot the mistake.** "For n = 1000 in 32 bits, a layer's 16 matrices take about 250 MB. Training needs four copies of
 # each, so 12 GB are enough for 12 layers." (One takes 4 MB, 16 take 64 MB. 250 MB are already the four copies, and 46
@@ -885,7 +887,7 @@ claim("fine-tuning teaches the new style", telegrams[0] > 0.8)
 # below).
 #
 # **{{term half precision|Half precision}}.** Numbers of 16 bits take half the space, but float16 has three good digits
-# and a small range (bfloat16 the range of float32, and two digits). Some things have to stay in 32 bits:
+# and a small range (bfloat16 has the range of float32, but only two digits). Some things have to stay in 32 bits:
 
 # %%
 token_losses = torch.full((30_000,), 2.3)  # 30,000 targets, each with a loss of 2.3
@@ -1023,6 +1025,12 @@ claim("and changes no gradient", all(torch.equal(a, b) for a, b in zip(kept, rec
 # against Anna's 7.4: her model gives the whole text a higher probability. (1 point.) Questions, one of these is enough:
 # is it the validation loss, on a text neither model was trained on, and not the training loss? The same text? Nats or
 # bits? Was padding counted, were the targets smoothed, is there a leak? (1 point.)
+#
+# **Rubric**
+#
+# - 1 point: no: a loss per token depends on the token; per word Ben has 2.25 nats and Anna 2.0
+# - 1 point: one more question that matters: validation or training, the same text, nats or bits, padding, smoothing, a
+#   leak
 # ### END SOLUTION
 
 # %% [markdown]
@@ -1056,13 +1064,20 @@ claim("and changes no gradient", all(torch.equal(a, b) for a, b in zip(kept, rec
 # than once. With half the batch each gradient is noisier, but there are twice as many of them, and that weighs more
 # here. For the same reason I would not expect dropout or weight decay to help. Mark the four points of the rubric one
 # by one; an honest "no gain, because …" with evidence earns all of them.
+#
+# **Rubric**
+#
+# - 1 point: one change at a time, within the budget
+# - 1 point: evidence: validation loss or phoneme error before and after, and what the curve shows
+# - 1 point: doubt: a second seed, or another reason to believe that it is not chance
+# - 1 point: an explanation that the curve supports; "no gain, because …" counts as well
 # ### END SOLUTION
 
 # %% [markdown]
 # ## What you can do now
 #
 # Say what cross-entropy and perplexity measure, write a training step, recognise a leak, read a validation curve, and
-# test a model where its data end.
+# test a model beyond the limits of its data.
 #
 # **To read on**: Vaswani et al. (2017), *Attention Is All You Need*, section 5 · Müller et al. (2019), *When Does Label
 # Smoothing Help?* · Loshchilov and Hutter (2019), *Decoupled Weight Decay*.

@@ -375,7 +375,7 @@ next_token_filters(phonemes.words, logits)
 
 # %% [markdown]
 # A computer samples with a random number $u$ between 0 and 1. Lay the probabilities end to end on a line of length 1,
-# token 0 first. The token on whose piece $u$ falls is taken:
+# token 0 first. The token whose piece contains $u$ is taken:
 #
 # $$\text{token} = \min\Big\{\, i \;:\; \sum_{j \le i} p_j > u \,\Big\}$$
 
@@ -516,13 +516,13 @@ check(top_k_filter)
 
 # %% [markdown]
 # No single k fits both a sure and an unsure model. {{term top-p|Top-p}} (Holtzman et al. 2020) fixes the probability
-# instead: sort the tokens by falling probability, and keep the fewest that together reach $p$. A token stays if
-# the more likely ones together have *less* than $p$:
+# instead: sort the tokens, most likely first, and keep the fewest that together reach $p$. A token stays if the more
+# likely ones together have *less* than $p$:
 #
 # $$\text{keep } i \iff \sum_{j \,:\, p_j > p_i} p_j < p$$
 #
-# By hand: probabilities 0.1, 0.45, 0.15, 0.3 and $p = 0.7$. In falling order 0.45, 0.3, 0.15, 0.1, with 0, 0.45, 0.75,
-# 0.9 before them: tokens 1 and 3 stay. After sorting, each logit has to return to its own place.
+# By hand: probabilities 0.1, 0.45, 0.15, 0.3 and $p = 0.7$. In decreasing order they are 0.45, 0.3, 0.15, 0.1, with 0,
+# 0.45, 0.75, 0.9 before them: tokens 1 and 3 stay. After sorting, each logit has to return to its own place.
 #
 # {{exercise top_p_filter}}
 
@@ -739,8 +739,8 @@ check(CachedAttention)
 
 
 # %% [markdown]
-# Now your `CachedAttention`, with the pronouncer's weights, decodes the test words: the same tokens? And how much
-# faster is a cache? (Measured on an untrained model that never ends.)
+# Now your `CachedAttention`, with the pronouncer's weights, decodes the test words. Are the tokens the same? And how
+# much faster is a cache? (Measured on an untrained model that never ends.)
 
 # %% figure The same tokens, and the time
 own_attention = yours("CachedAttention", CachedAttention)
@@ -831,8 +831,8 @@ plt.show()
 
 # %% [markdown]
 # With $|a| < 1$ an input fades **geometrically**, whatever it says. For attention, distance plays no part: nothing has
-# been thrown away, and the price is a cache that grows. **RWKV** (Peng et al. 2023) is a language model that wants
-# both: it trains in parallel like a Transformer and writes like an RNN, with a state of constant size.
+# been thrown away, and the price is a cache that grows. **RWKV** (Peng et al. 2023) combines both: it trains in
+# parallel like a Transformer and writes like an RNN, with a state of constant size.
 #
 # ## 8 · How good is it?
 #
@@ -943,8 +943,8 @@ claim("the calibration error is small", error < (0.12 if FAST else 0.08))
 # {{question beam_of_fifty}}
 #
 # A friend says: "My chat model uses beam search with a beam of 50, because it finds the
-# most probable answer. And I leave the KV cache off, so that the answers are exact." What do you reply, to both
-# sentences?
+# most probable answer. And I leave the KV cache off, so that the answers are exact." What do you reply to each
+# sentence?
 
 # %% answer beam_of_fifty 2 [markdown]
 # ### BEGIN SOLUTION
@@ -954,6 +954,11 @@ claim("the calibration error is small", error < (0.12 if FAST else 0.08))
 # length penalty, prefers answers that are too short). (1 point.) The KV cache does not change the result: because of
 # the causal mask the keys and values of earlier positions never change, so cached and uncached decoding give the same
 # tokens (up to rounding). Leaving it off only makes the work cubic instead of quadratic. (1 point.)
+#
+# **Rubric**
+#
+# - 1 point: the most probable text is not the best one: dull, short or repetitive; what to do instead
+# - 1 point: the cache changes no result, since earlier keys and values never change; it only saves work
 # ### END SOLUTION
 
 # %% [markdown]

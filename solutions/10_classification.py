@@ -15,8 +15,8 @@
 #
 # Does the writer like the film? Which language is this? The answer is one class for a whole text, so nothing has to be
 # written, and the encoder alone will do. You will build such a reader, test it on sentences that no bag of words can
-# understand and on real names, look at what it attends to, and teach it from eight labels after it has read without
-# any.
+# understand and on real names, look at what it attends to, and teach it with eight labels after it has read text that
+# has none.
 
 # %% setup
 import os
@@ -75,7 +75,7 @@ plt.show()
 
 # %% [markdown]
 # In a {{term batch}} the shorter texts end in {{term padding}}. The wrong way is in many tutorials: `x.mean(dim=1)`,
-# over everything. Then the same sentence means something else beside a longer neighbour:
+# over everything. Then the same sentence gets another vector as soon as it stands beside a longer one:
 
 # %%
 torch.manual_seed(0)
@@ -101,7 +101,7 @@ claim("padding changes the mean over everything", (careless - right).abs().max()
 
 # %% exercise masked_mean
 def masked_mean(x: Tensor, real: Tensor) -> Tensor:
-    """One vector per sequence: the mean over its real positions. Whatever stands in the padding plays no part.
+    """One vector per sequence: the mean over its real positions. What the padding holds plays no part.
 
     x: (..., time, d); real: (..., time) boolean, True at real positions.
     Returns: (..., d). A sequence without any real position gives zeros.
@@ -123,10 +123,10 @@ check(masked_mean)
 # $$\text{logits} = W \cdot \text{mean}\big(\text{Encoder}(E[\text{ids}] + P)\big) + b \qquad W\colon
 # (\text{classes} \times d_\text{model})$$
 #
-# $E$ is the {{term embedding}}, $P$ the learned positions, and the last layer is the *head* of the
-# classifier (the word has nothing to do with the heads of attention). The parts are there:
-# `TokenEmbedding(vocab_size, d_model, pad_id)`, `LearnedPositions(max_len, d_model)`, which adds its vectors to what it
-# is given, and `Encoder(d_model, num_heads, d_ff, num_layers)`, called with a {{term mask}} that hides padded keys.
+# $E$ is the {{term embedding}}, $P$ the learned positions, and the last layer is the *head* of the classifier (the word
+# has nothing to do with the heads of attention). The parts are given: `TokenEmbedding(vocab_size, d_model, pad_id)`,
+# `LearnedPositions(max_len, d_model)`, which adds its vectors to what it is given, and
+# `Encoder(d_model, num_heads, d_ff, num_layers)`, called with a {{term mask}} that hides padded keys.
 #
 # It returns {{term logits}}; `F.cross_entropy` takes the {{term softmax}} itself. (Some code ends in `log_softmax`.
 # With `F.cross_entropy` that changes nothing: the softmax of log-probabilities is the probabilities again.)
@@ -139,7 +139,7 @@ class SequenceClassifier(nn.Module):
     """Embedding, learned positions, a pre-norm encoder, the mean over the real positions, and a linear head.
 
     Call the parts `embedding`, `positions`, `encoder` and `head`: `fine_tune`, further down, looks for them.
-    `reference.masked_mean` is there, so that nothing depends on your cell above.
+    Use `reference.masked_mean`, so that nothing depends on your cell above.
     """
 
     def __init__(
@@ -186,12 +186,12 @@ ids = torch.tensor([[5, 9, 12, 7, 3]])
 blind = reader.without_positions(reference.SequenceClassifier(20, 3, 16, 2, 32, 2, 16)).eval()
 changes = {}
 with torch.no_grad():
-    for name, other in (("6 padding tokens behind", F.pad(ids, (0, 6))), ("the words reversed", ids.flip(1))):
+    for name, other in (("6 padding tokens added", F.pad(ids, (0, 6))), ("the words reversed", ids.flip(1))):
         changes[name] = [(m(ids) - m(other)).abs().max().item() for m in (model, blind)]
         print(f"{name:26} logits move by {changes[name][0]:.4f}, without positions by {changes[name][1]:.4f}")
 
 # %% claims
-claim("padding changes nothing", max(changes["6 padding tokens behind"]) < 1e-5)
+claim("padding changes nothing", max(changes["6 padding tokens added"]) < 1e-5)
 claim("the order counts with positions", changes["the words reversed"][0] > 1e-3)
 claim("and not without them", changes["the words reversed"][1] < 1e-5)
 
@@ -204,7 +204,7 @@ claim("and not without them", changes["the words reversed"][1] < 1e-5)
 # Film reviews are the classic task. Bloem (2019) reports 85 % on IMDb reviews for a model like yours with 6 layers and
 # up to 512 words, about what recurrent networks reach, and much faster to train. But how much of that is reading? Our
 # reviews come from a small grammar, so we know. What follows *but* counts, a clause with *although* does not, and *not*
-# turns an opinion round. Some reviews are **twins**: the same words, the opposite meaning.
+# reverses an opinion. Some reviews are **twins**: the same words, the opposite meaning.
 
 # %%
 for number, review in enumerate(reviews.twins(8, seed=7)):
@@ -253,9 +253,9 @@ if not FAST:
     claim("with positions nearly all are right", min(scores["yours"]) > 0.98)
 
 # %% [markdown]
-# Ordinary reviews can be guessed from their words in more than half of the cases, and a test made of them would hide
-# what is missing. On twins both order-blind models are right exactly half of the time, as they must be: twins look the
-# same to them, and get the same answer. Attention without positions is a bag of words too, only a more expensive one.
+# On ordinary reviews, words without their order do better than guessing, so a test made of these alone would hide what
+# is missing. On twins both order-blind models are right exactly half of the time, as they must be: twins look the same
+# to them, and get the same answer. Attention without positions is a bag of words too, only a more expensive one.
 #
 # And which pooling? The same model learns the task of the next section three times, for 150 steps each:
 
@@ -330,9 +330,9 @@ if not FAST:
     claim("so early it has learned much", recognised[f"yours, {steps} steps"] > 0.3)
 
 # %% [markdown]
-# Counting wins. Twenty thousand names are few for a network that begins from nothing, while a table of counts knows at
-# once that *-ština* is Czech. With much more data the order usually turns round. A baseline that takes a second belongs
-# beside every model.
+# Counting wins. Twenty thousand names are few for a network that starts from scratch, while a table of counts knows at
+# once that *-ština* is Czech or Slovak. With much more data it is usually the other way round. Always compare a model
+# with a baseline that takes a second.
 #
 # A single number does not say *what* goes wrong. A {{term confusion matrix}} does: its entry in row $i$ and column $j$
 # counts the examples of class $i$ that were called $j$,
@@ -408,9 +408,9 @@ for i in mistakes[:12]:
 claim("the first ten are made with more than 90 % certainty", confidence[mistakes[9]] > 0.9)
 
 # %% [markdown]
-# Most can be understood: *-ština* ends language names in Czech and in Slovak, and *á* and *ú* look Hungarian or Irish
-# to a reader of letters. A model can be certain and wrong. Try it on something else; but it has learned names, and a
-# sentence is not a name.
+# Most of them are understandable: *-ština* ends language names in Czech and in Slovak, and *á* and *ú* look Hungarian
+# or Irish to a reader of letters. A model can be certain and wrong. Try it on something else; but it has learned names,
+# and a sentence is not a name.
 
 # %%
 for text in ("the cat is on the mat", "le chat est sur le tapis", "Vaswani"):  # yours?
@@ -423,8 +423,8 @@ for text in ("the cat is on the mat", "le chat est sur le tapis", "Vaswani"):  #
 # {{term attention weights|Attention weights}} are easy to draw, and it is tempting to read them as reasons: "it says
 # *likes it* because of *lovely*". Here are three measures for every word of a review, for a judge that comes with the
 # course (trained as yours above): how much attention it *receives*, as a mean over layers, heads and queries; the
-# length of the {{term gradient}} of the answer with respect to its vector; and, as the truth, what happens if the word
-# is hidden from the model: by how much does the answer's lead in logits fall?
+# length of the {{term gradient}} of the answer with respect to its vector; and, as the standard to compare with, what
+# happens if the word is hidden from the model: by how much does the answer's lead in logits fall?
 
 # %% figure Attention, gradient, and the effect of hiding a word
 judge = reader.load_judge()
@@ -453,8 +453,8 @@ claim("all depends on the last word", effects.argmax().item() == len(words) - 1)
 
 # %% [markdown]
 # Attention and gradient agree that *although* matters. Hide it, and nothing happens: the comma still says which half
-# counts. All depends on *shabby*. Now 400 reviews. Hide the word that each measure ranks first: how often does the
-# judge change its mind?
+# counts. Everything depends on *shabby*. Now take 400 reviews and hide the word that each measure ranks first: how
+# often does the judge change its mind?
 
 # %% figure Hide the word that a measure ranks first
 some, _ = reviews.encode_reviews(reviews.twins(400, seed=5))
@@ -527,6 +527,11 @@ claim("more than half of the attention lies elsewhere", min(moved) > 0.5)
 # everything. (1 point.) Measure by intervening: the same letters with *student* removed or replaced by another word,
 # many letters, and compare how often the answer changes with what other words do; or compare otherwise equal
 # applicants. (1 point.)
+#
+# **Rubric**
+#
+# - 1 point: attention shows that something is used, not what for; or other weights could give the same answer
+# - 1 point: an intervention: change or remove the word in many letters, and compare with other words
 # ### END SOLUTION
 
 # %% [markdown]
@@ -534,11 +539,11 @@ claim("more than half of the attention lies elsewhere", min(moved) > 0.5)
 #
 # We have read words in one task and letters in the other. Letters need a tiny {{term vocabulary}} and know every word,
 # but the sequences are long, and attention costs their square. With words the sequences are short, but the vocabulary
-# is vast, and what is not in it is lost: *walked* says nothing about *walking*. BERT's {{term WordPiece}} lies between:
-# frequent words are whole, others are cut into pieces, *walk* + *##ing*, where `##` marks a piece that continues a
-# word.
+# is vast, and what is not in it is lost: *walked* says nothing about *walking*. BERT's {{term WordPiece}} lies in
+# between: frequent words are whole, others are cut into pieces, *walk* + *##ing*, where `##` marks a piece that
+# continues a word.
 #
-# Cutting is greedy: take the longest piece of the vocabulary that fits at the left end, then go on behind it. If
+# Cutting is greedy: take the longest piece of the vocabulary that fits at the left end, then continue after it. If
 # nothing fits at some place, the whole word becomes `[UNK]`.
 #
 # {{exercise wordpiece}}
@@ -592,7 +597,7 @@ unknown = {name: sum(pieces == ["[UNK]"] for pieces in each) / len(new) for name
 print(f"{len(new):,} words that are not among the 20,000")
 for name in vocabularies:
     example = " ".join(cut("walking", vocabularies[name]))
-    print(f"{name:13} {tokens[name]:.2f} tokens a word, {unknown[name]:4.0%} unknown    walking: {example}")
+    print(f"{name:13} {tokens[name]:.2f} tokens per word, {unknown[name]:4.0%} unknown    walking: {example}")
 
 # %% claims
 claim("letters and pieces know every word", unknown["letters"] == unknown["8,000 pieces"] == 0)
@@ -608,7 +613,7 @@ claim("8,000 pieces need less than half as many tokens as letters", tokens["8,00
 # Predicting the next word will not do: an encoder sees it. So BERT hides words and asks for them, as a
 # {{term masked language model}}:
 #
-# 1. **15 %** of the tokens are *chosen*, at random, and no padding or special token.
+# 1. **15 %** of the tokens are *chosen* at random, never padding or special tokens.
 # 2. Of the chosen ones **80 %** are shown as `[MASK]`, **10 %** as a random token, **10 %** as they are.
 # 3. The model is asked for the true token at the chosen places, and only there.
 #
@@ -679,7 +684,7 @@ claim(
 )
 
 # %% [markdown]
-# These *notes* have no labels. But opinions in a note agree, so words that keep company mean similar things. To fill
+# These *notes* have no labels. But opinions in a note agree, so words that appear together mean similar things. To fill
 # the gap in *superb view, [MASK] bed*, it helps to know which words *superb* usually goes with.
 #
 # With $n$ chosen places,
@@ -697,7 +702,7 @@ def masked_lm_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Cross-entropy at the chosen places: the mean of -log p(target) over all targets that are not -100.
 
     logits: (batch, time, vocab), any size, ±1000 too; targets: (batch, time).
-    Returns: a tensor with one number, in nats. Without a chosen place it is 0, and backward() can still be called.
+    Returns: a tensor with one number, in nats. If no place is chosen it is 0, and backward() can still be called.
     """
     ### BEGIN SOLUTION
     chosen = targets != -100  # (batch, time)
@@ -782,7 +787,7 @@ claim("before, they do not", separation["before training"] < 1)
 #
 # ## Fine-tuning with eight labels
 #
-# {{term fine-tuning|Fine-tuning}} keeps the body and exchanges the head. The new head knows nothing and needs large
+# {{term fine-tuning|Fine-tuning}} keeps the body and replaces the head. The new head knows nothing and needs large
 # steps; the body knows much and should only be adjusted. So the two get different learning rates, and the lowest parts
 # are often *frozen*: they get no gradients and are not given to the {{term optimiser}}. Optimisers take
 # {{term parameter|parameters}} in groups, each with its own rate:
@@ -862,7 +867,7 @@ claim("pre-trained, most are right", mean["pre-trained"] > 85)
 claim("from scratch, three of four at most", mean["from scratch"] < 75 and mean["bag of words"] < 75)
 
 # %% [markdown]
-# Eight notes mention at most 24 of the 60 adjectives. A model that begins from nothing knows these at best; a
+# Eight notes mention at most 24 of the 60 adjectives. A model that starts from scratch knows these at best; a
 # pre-trained one knows which others go with them. The eight labels only have to name the groups.
 #
 # ## BERT
@@ -871,9 +876,9 @@ claim("from scratch, three of four at most", mean["from scratch"] < 75 and mean[
 # was pre-trained on 800 million words of books and 2,500 million words of Wikipedia. Then, for every task, one new
 # layer on top of `[CLS]`, and the whole model is fine-tuned.
 #
-# It had a second task: **next sentence**. Two pieces of text are given with a token `[SEP]` between them; does the
-# second follow the first, or does it come from elsewhere? Does this test order and coherence? We cut our notes in half
-# and ask whether two halves belong to the same note. One model has positions, the other is blind to order:
+# It had a second pre-training task: **next sentence**. Two pieces of text are given with a token `[SEP]` between them;
+# does the second follow the first, or does it come from elsewhere? Does this test order and coherence? We cut our notes
+# in half and ask whether two halves belong to the same note. One model has positions, the other is blind to order:
 
 
 # %% figure Next sentence, with and without order
@@ -918,7 +923,7 @@ if not FAST:
 # **How large is it?** Usually 340 million parameters are quoted. Count them:
 #
 # - three tables whose rows are added: 30,522 tokens, 512 positions and 2 *segments* (first or second sentence), and a
-#   norm behind the sum;
+#   norm after the sum;
 # - 24 layers: attention with four matrices, a feed-forward network of width $d_\text{ff} = 4096$, each linear map with
 #   a {{term bias}}, and two norms;
 # - the *pooler*, one more linear layer with bias, from $d_\text{model}$ to $d_\text{model}$, on the vector of `[CLS]`.
@@ -1002,6 +1007,11 @@ claim("BERT-large has 335.1 million", round(millions["BERT-large"], 1) == 335.1)
 # it completes a mail there is no right-hand side, and an encoder that has only filled gaps with both sides in view has
 # never learned to do without one. (A decoder could also be used for (a), with its last position as the text's vector,
 # but every other position would see only half of the mail.) (1 point.)
+#
+# **Rubric**
+#
+# - 1 point: (a) encoder, padding mask only, masked language model, then fine-tuning, with the reason
+# - 1 point: (b) decoder, causal mask, next token, with the reason why the encoder does not do
 # ### END SOLUTION
 
 # %% [markdown]

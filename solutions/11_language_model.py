@@ -131,16 +131,17 @@ claim("after q there is nearly always u", u_after_q > (0.5 if FAST else 0.85))
 
 # %% [markdown]
 # After *q* comes *u*, and little else in the table is as certain. Do these probabilities really make a code?
-# **Arithmetic coding** divides the interval from 0 to 1 among all characters as the model finds them likely, takes the
-# piece of the character that comes, divides that one in the same way, and so on. Any number inside the last piece
-# stands for the whole text, and it takes about $-\log_2 P$ bits to write one down. Who has the same model can read it:
+# **Arithmetic coding** divides the interval from 0 to 1 among all characters in proportion to their probabilities,
+# keeps the piece of the character that comes next, divides that piece in the same way, and so on. Any number inside the
+# last piece stands for the whole text, and it takes about $-\log_2 P$ bits to write one down. Anyone who has the same
+# model can decode it:
 
 # %%
 sentence = encode("Return the number of items in the list.")
 
 
 def coded(next_probabilities, name: str) -> tuple[str, float]:
-    """The bits of the sentence behind its first character, and the sum of -log2 p."""
+    """The bits of the sentence after its first character, and the sum of -log2 p."""
     bits = writing.arithmetic_code(sentence, 1, next_probabilities)
     surprise = sum(-next_probabilities(sentence[:t])[sentence[t]].log2().item() for t in range(1, len(sentence)))
     back = decode(writing.arithmetic_decode(bits, sentence[:1], len(sentence), next_probabilities))
@@ -158,13 +159,12 @@ for bits, surprise in (by_unigram, by_bigram):
 claim("the bigram model needs fewer bits", len(by_bigram[0]) < len(by_unigram[0]) < 8 * (len(sentence) - 1))
 
 # %% [markdown]
-# The code comes within two bits of the sum. (It is the method of good compression programs; they bring their own
-# models.)
+# The code comes within two bits of the sum. (Good compression programs work like this, with models of their own.)
 #
 # ## 3 · Bits per character
 #
-# A measure that can be compared between texts, and between models with different tokens, is the number of bits for each
-# **character**. If token $i$ got the probability $p_i$ and stands for $\ell_i$ characters:
+# To compare models on different texts, or with different tokens, count the bits per **character**. If token $i$ got the
+# probability $p_i$ and stands for $\ell_i$ characters:
 #
 # $$\text{bits per character} = \frac{\sum_i -\log_2 p_i}{\sum_i \ell_i} \qquad\qquad \log_2 p = \frac{\ln p}{\ln 2}$$
 #
@@ -220,12 +220,12 @@ for text in ("naive cafe", "naïve café", "你好"):
 claim("the perplexity is 2 to the bits", abs(math.exp(nats) - 2 ** bits["bigram"]) < 1e-6)
 
 # %% [markdown]
-# {{term cross-entropy|Cross-entropy}} in {{term nat|nats}}, bits, and {{term perplexity}} say the same, but *per what*
-# must be said with them. For plain English a character is one byte, and bits per byte are bits per character.
+# {{term cross-entropy|Cross-entropy}} in {{term nat|nats}}, bits, and {{term perplexity}} measure the same thing, but
+# always say *per what*. For plain English a character is one byte, and bits per byte are bits per character.
 #
 # Now longer contexts. A table for $n = 5$ would have $96^5 \approx 8$ billion entries. Instead, only the runs that
-# occur are stored, and a context that was seen rarely **backs off** to a shorter one. Beside it two compression
-# programs, which also learn as they go; *primed* means that the program has read the training text before.
+# occur are stored, and a context that was seen rarely **backs off** to a shorter one. The figure also shows two
+# compression programs, which learn as they go; *primed* means that the program has read the training text first.
 
 # %% figure Bits per character without a network
 five = writing.backoff_log_probabilities(train, held_out, 5, len(ALPHABET))
@@ -253,8 +253,8 @@ if not FAST:
     claim("xz behind the training text is best", min(bits, key=bits.get) == "xz, primed")
 
 # %% [markdown]
-# Five characters of context beat gzip. The best is xz behind the training text: it copies long runs that it has seen
-# before, from any distance. That is the mark to aim at.
+# Four characters of context beat gzip. The best is xz primed with the training text: it copies long runs that it has
+# seen before, from any distance. That is the mark to aim at.
 #
 # ## 4 · Windows of one long text
 #
@@ -303,16 +303,16 @@ plt.show()
 # ## 5 · The GPT
 #
 # A GPT is the {{term decoder}} of notebook 6 without {{term cross-attention}}, since there is nothing to translate.
-# (Some call such models *decoder-only*, and BERT of notebook 10 *encoder-only*. The block is the same; the mask
+# (Some call such models *decoder-only*, and BERT of notebook 10 *encoder-only*. The block is the same, and the mask
 # differs.) With $E$ for the table of {{term embedding|embeddings}}, one row per token:
 #
 # $$x^{(0)}_t = E_{\text{id}_t} \qquad x^{(l)} = \text{block}_l\big(x^{(l-1)}\big) \qquad
 # \text{logits}_t = E \cdot \operatorname{LayerNorm}\big(x^{(L)}_t\big)$$
 #
 # The block is given: `reference.DecoderBlock(d_model, num_heads, d_ff)` is a {{term pre-norm}} layer with causal
-# {{term multi-head attention}} and a {{term feed-forward network}}. Positions are inside of the attention
-# ({{term RoPE}}), so none are added to the embeddings. The output uses the same table $E$ ({{term weight tying}}). It
-# begins small, with a standard deviation of 0.02, so that the first logits are near 0.
+# {{term multi-head attention}} and a {{term feed-forward network}}. Positions enter inside the attention
+# ({{term RoPE}}), so none are added to the embeddings. The output uses the same table $E$ ({{term weight tying}}). The
+# table starts with small entries, of standard deviation 0.02, so that the first logits are near 0.
 #
 # {{exercise GPT}}
 
@@ -421,7 +421,7 @@ own_generate = yours("generate", generate)
 
 
 def write(model, prompt: str, new_tokens: int, temperature: float, top_k: int = 96, seed: int = 0) -> str:
-    """Your generate, from text to text. Returns what was written behind the prompt."""
+    """Your generate, from text to text. Returns what was written after the prompt."""
     torch.manual_seed(seed)
     draws, ids = torch.rand(new_tokens), encode(prompt)
     written = own_generate(model, ids.to(device), new_tokens, temperature, top_k, draws.to(device), LENGTH)
@@ -485,8 +485,8 @@ if not FAST:
     claim("xz behind the training text is still better than three minutes", bits["xz, primed"] < bits["your GPT"])
 
 # %% [markdown]
-# In three minutes your model passes the counts of five characters. Only xz, which keeps the whole training text at
-# hand, is better still.
+# After three minutes your model is better than the 5-gram model. Only xz, which keeps the whole training text at hand,
+# is better still.
 #
 # Where does the model gain? Below, the surprise at each character of the sentence from section 2:
 
@@ -522,9 +522,9 @@ claim("first letters of words cost most", sum(first_letters) / len(first_letters
 #
 # ## 8 · Temperature, top-k, top-p and repetition
 #
-# Now let your model write. Each setting continues the same {{term prompt}} several times, so you see what a model can
-# do with one and the same beginning. *Repeated* is the share of runs of 12 characters that stood in the sample before;
-# *real words* is the share of its words that occur in the training text.
+# Now let your model write. Each setting continues the same {{term prompt}} several times. *Repeated* is the share of
+# runs of 12 characters that occurred earlier in the sample; *real words* is the share of its words that occur in the
+# training text.
 
 # %% figure Your model writes, in six settings
 vocabulary = set(corpus.train.split())
@@ -567,7 +567,7 @@ if not FAST:
 
 # %% [markdown]
 # Greedy decoding runs in circles: what has just been written is the best prediction of what comes next. Sampling leaves
-# the circle. Two samples of one prompt are two different texts. A high {{term temperature}} invents words;
+# the circle. Two samples from one prompt are two different texts. A high {{term temperature}} invents words;
 # {{term top-k}} and {{term top-p}} cut off the tail and keep the variety.
 #
 # What does a **prompt** do to a model that has seen nothing but docstrings?
@@ -589,15 +589,15 @@ surprises = [bits_of(writing.log_probabilities(model, encode(text), len(text) - 
 claim("a fairy tale surprises it more than a docstring", surprises[0] > surprises[1] + 0.5)
 
 # %% [markdown]
-# A prompt does not ask the model anything; it is the beginning of a document. Whatever it says, the model goes on as a
-# docstring would. It has no answer to give about Hamlet, and no notion of being asked. Chat models are trained in
-# further steps to treat a question as something to be answered.
+# A prompt does not ask the model anything; it is the beginning of a document. Whatever it says, the model continues it
+# as if it were a docstring. It has no answer to give about Hamlet, and no notion of being asked. Chat models are
+# trained in further steps to treat a question as something to be answered.
 #
 # ## 9 · Has it learned by heart?
 #
-# A good imitation may be a copy. We measure it: for each place of a text, the longest run from there on that also
-# stands in the training text. The control is the *held-out* text: it was written by people, and copies nothing on
-# purpose. For contrast, a model that has read 4,000 characters over and over.
+# A good imitation may be a copy. We measure it: for each place in a text, we take the longest run from there on that
+# also occurs in the training text. The control is the *held-out* text: it was written by people, and copies nothing on
+# purpose. For contrast, we train a model that reads the same 4,000 characters over and over.
 
 # %%
 torch.manual_seed(3)
@@ -646,7 +646,7 @@ if not FAST:
 #
 # {{question is_it_a_copy}}
 #
-# A friend's model wrote a paragraph that stands, word for word, in its training text. "So it only copies", she says.
+# A friend's model wrote a paragraph that occurs, word for word, in its training text. "So it only copies", she says.
 # What would you measure before you agree? And would a *low* share of copied text prove that the model memorised
 # nothing?
 
@@ -654,10 +654,16 @@ if not FAST:
 # ### BEGIN SOLUTION
 # One paragraph proves little: some phrases are so common that people write them again too. I would measure the length
 # of the runs that many samples share with the training text, and compare with a control: held-out text of the same kind
-# and length. It also matters how often that paragraph stands in the training text, and how the sample was drawn
+# and length. It also matters how often that paragraph occurs in the training text, and how the sample was drawn
 # (prompt, temperature): greedy samples and prompts from the training text copy more. (1 point.) No: what a sample does
 # not show can still be there. With the right prompt, for example the beginning of a page that was seen often, the model
 # may continue it word for word; and copies with small changes are not counted. (1 point.)
+#
+# **Rubric**
+#
+# - 1 point: a measurement over many samples with a control, such as held-out text; or how often the paragraph stands in
+#   the training text
+# - 1 point: no: what a sample does not show may come out with another prompt
 # ### END SOLUTION
 
 # %% [markdown]
@@ -673,7 +679,7 @@ if not FAST:
 # $$\text{merge}_i = \arg\max_{(a, b)} \sum_{\text{chunk}} \text{count}(\text{chunk}) \cdot
 # n_{ab}(\text{chunk}) \qquad \text{new id: } 256 + i$$
 #
-# where $n_{ab}(\text{chunk})$ says how often the pair stands in the chunk.
+# where $n_{ab}(\text{chunk})$ says how often the pair occurs in the chunk.
 #
 # So that no piece reaches from one word into the next, the text is first cut into chunks, each a word with the space
 # before it, and equal chunks are counted once with their number. By hand: `ab` 3 times and `abb` twice. The pair (a, b)
@@ -749,7 +755,7 @@ check(bpe_encode)
 
 # %% exercise bpe_decode
 def bpe_decode(ids: list[int], merges: list[tuple[int, int]]) -> str:
-    """The text of a row of pieces: the bytes of all of them, decoded once, at the end, with errors="replace"."""
+    """The text of a sequence of pieces: the bytes of all of them, decoded once, at the end, with errors="replace"."""
     ### BEGIN SOLUTION
     pieces = [bytes([byte]) for byte in range(256)]  # what each id stands for
     for first, second in merges:
@@ -762,7 +768,7 @@ def bpe_decode(ids: list[int], merges: list[tuple[int, int]]) -> str:
 check(bpe_decode)
 
 # %% [markdown]
-# Yours learns 300 merges from the most common chunks of the training text.
+# Your function learns 300 merges from the most common chunks of the training text.
 
 # %%
 own_bpe = yours("train_bpe", train_bpe), yours("bpe_encode", bpe_encode), yours("bpe_decode", bpe_decode)
@@ -782,8 +788,8 @@ claim("every text comes back", all(
 ))  # fmt: skip
 
 # %% [markdown]
-# Frequent words have become one piece; a rare word falls into several, and what was never seen into bytes (� is one
-# that is no text by itself).
+# Frequent words have become one piece; a rare word is split into several, and text that was never seen into bytes (� is
+# a byte that is no text by itself).
 #
 # Now a GPT on pieces, and the same GPT on characters, with the same number of steps. A loss per *piece* and a loss per
 # *character* cannot be compared; bits per character can.
@@ -825,8 +831,8 @@ if not FAST:
 
 # %% [markdown]
 # Per token the model on pieces looks worse, since a piece is harder to guess than a character. Per character it is
-# better: the same 64 places hold more text, and the same steps have read more of it. The price is a larger table of
-# embeddings.
+# better: the same 64 places hold more text, and the same steps have read more of it. The price is a larger embedding
+# table.
 #
 # ## 11 · How large, how fast?
 #
@@ -907,7 +913,7 @@ if not FAST:
 
 # %% [markdown]
 # A tenth of the best rate costs more than a quarter of the model's size. On the right the three small models predict
-# the fourth, four times as large as the third, quite well. Mind what the line does not say: all models took the same
+# the fourth, four times as large as the third, quite well. Note what the line does not say: all models took the same
 # number of steps, and the loss cannot fall below the {{term entropy}} of the text.
 #
 # {{question beyond_the_line}}
@@ -923,14 +929,20 @@ if not FAST:
 # of steps and the amount of text were fixed: a large model on one megabyte would learn it by heart, and the held-out
 # loss would rise again; watch the held-out curve, or let the text grow with the model (Hoffmann et al. 2022). The best
 # learning rate changes with the size; repeat the sweep at each size.
+#
+# **Rubric**
+#
+# - 1 point: a first reason for doubt, with what would be measured
+# - 1 point: a second reason of another kind
 # ### END SOLUTION
 
 # %% [markdown]
 # ## 12 · GPT-2
 #
-# Your class *is* GPT-2, up to details: learned positions instead of RoPE, GELU, and pieces from byte-pair encoding. Its
-# largest model has 48 blocks, $d_\text{model} = 1600$, 25 heads, 50,257 tokens and 1,024 positions. Each block has
-# $4 d^2 + 4d$ parameters in the attention, $8 d^2 + 5d$ in the feed-forward network and $4d$ in two norms:
+# Your class *is* GPT-2, up to details: GPT-2 has learned positions instead of RoPE, uses GELU, and reads pieces from
+# byte-pair encoding. Its largest model has 48 blocks, $d_\text{model} = 1600$, 25 heads, 50,257 tokens and 1,024
+# positions. Each block has $4 d^2 + 4d$ parameters in the attention, $8 d^2 + 5d$ in the feed-forward network and $4d$
+# in two norms:
 #
 # $$\underbrace{V d}_{\text{tokens}} + \underbrace{1024\, d}_{\text{positions}} +
 # 48\,(12 d^2 + 13 d) + \underbrace{2 d}_{\text{last norm}}$$
@@ -956,23 +968,23 @@ claim("1,557,611,200 parameters", by_formula == 1_557_611_200 == by_class + 1024
 claim("about ten thousand times the work", 8_000 < work < 14_000)
 
 # %% [markdown]
-# 1.558 billion parameters, exactly; usually rounded to 1.5. To place your own result, numbers that others have
-# reported, on another text (*enwik8*, the first 100 million bytes of Wikipedia, with its markup):
+# So GPT-2 has 1.558 billion parameters, often rounded to 1.5. To put your own result into perspective, here are numbers
+# that others have reported, on another text (*enwik8*, the first 100 million bytes of Wikipedia, with its markup):
 #
 # | model | trained | bits per byte |
 # |---|---|---|
 # | 12 blocks, width 256, windows of 256 characters (Bloem 2019) | 170,000 batches of 32, a day on one GPU | 1.343 |
 # | GPT-2, 1.5 billion (Radford et al. 2019) | on other text, and never on *enwik8* | 0.93 |
 #
-# **Spot the mistake:** "1.343 is not far from 0.93." It is 44 % more: $1.343 / 0.93 = 1.44$. (Mind the unit, too. In
-# nats it would be $1.343 \cdot \ln 2 = 0.931$, which is the same as GPT-2's number by chance alone.)
+# **Spot the mistake:** "1.343 is not far from 0.93." It is 44 % more: $1.343 / 0.93 = 1.44$. (Mind the unit, too: in
+# nats it would be $1.343 \cdot \ln 2 = 0.931$, which agrees with GPT-2's number only by chance.)
 #
 # **The data.** GPT-2 was trained on *WebText*: the text of pages to which users of Reddit had linked, if the link had
 # at least three points, so that somebody had found it worth reading. That gave 8 million pages, 40 GB.
 #
 # **The release.** In February 2019 OpenAI published the paper and only the smallest model, for fear that the largest
-# would be used to write false news by the thousand. That was disputed. One can still read that the full model was never
-# published, but it was: larger ones followed in May and August, the full model in November 2019.
+# would be used to write false news by the thousand. That was disputed. Some texts still say that the full model was
+# never published, but it was: larger ones followed in May and August, the full model in November 2019.
 #
 # ## What you can do now
 #

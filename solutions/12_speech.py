@@ -47,12 +47,12 @@ FAST = os.environ.get("COURSE_FAST") == "1"  # for testing the notebook: the sam
 show_map("12_speech")
 
 # %% [markdown]
-# ## 1 · A sound is a row of numbers
+# ## 1 · A sound is a sequence of numbers
 #
 # A microphone measures the pressure of the air; here 8,000 times per second, as telephones do. One such number is a
 # *sample*, and all of them are the **waveform**. The recordings come with the course: 52 voices of two speech
-# synthesisers (*espeak-ng* and *flite*) and one of a person, each with the ten digits. Rows of digits such as 4 0 7 are
-# put together from them, with pauses, at varying speed, and with some noise. Press play.
+# synthesisers (*espeak-ng* and *flite*) and one person's voice, each saying the ten digits. Sequences of digits such as
+# 4 0 7 are put together from them, with pauses, at varying speed, and with some noise. Press play.
 
 # %%
 everybody = voices.load_voices()
@@ -82,10 +82,10 @@ claim("52 voices of synthesisers and one person", len(everybody.person) == 1 and
 
 # %% [markdown]
 # A vowel is a wave that repeats; its pitch is how often. Which vowel it is depends on its *frequencies*: the mouth lets
-# some through and dampens others. The {{term spectrum}} shows them.
+# some through and damps others. The {{term spectrum}} shows them.
 #
 # **The simple way, and why it fails:** take one spectrum of the whole recording. Whatever has been said is in it, but
-# not *when*. Say the digits in the opposite order:
+# not *when*. Say the digits in reverse order:
 
 # %%
 voice = everybody.train[0]
@@ -156,10 +156,21 @@ plt.show()
 claim("two thirds are shared", abs((LENGTH - HOP) / LENGTH - 2 / 3) < 0.03)
 
 # %% [markdown]
+# What is in one frame? Played once, it is too short to be more than a click. Repeated for a second, it is a vowel that
+# stands still:
+
+# %%
+for name, sound in (("once", pieces[first]), ("for a second", pieces[first].repeat(RATE // LENGTH))):
+    print(f"frame {first}, {name}:")
+    display(Audio(sound.numpy(), rate=RATE))
+
+# %% [markdown]
+# The rattle in it is not speech. It comes from the edges, where the end of the frame meets its beginning.
+#
 # ## 3 · Windows
 #
-# Cutting leaves an edge at both ends of a frame, and an edge has all frequencies. Below a pure tone of 440 Hz. Its
-# spectrum should be one peak. Cut hard, its power spreads over the whole range: **leakage**. The repair is to fade each
+# Cutting leaves an edge at both ends of a frame, and an edge has all frequencies. Below is a pure tone of 440 Hz. Its
+# spectrum should be one peak. Cut hard, its power spreads over the whole range: **leakage**. The remedy is to fade each
 # frame in and out, by multiplying it by a window. Hann's is
 #
 # $$w_t = \tfrac12 \left(1 - \cos \frac{2 \pi t}{L}\right)$$
@@ -186,6 +197,15 @@ plt.show()
 
 # %% claims
 claim("the window keeps the tone in its place", leak["Hann window"] < leak["cut hard"] - 30)
+
+# %% [markdown]
+# We can hear the leakage. The same frame of the tone, eight times with pauses: cut hard it clicks, with a window it
+# fades in and out.
+
+# %%
+for name, sound in (("cut hard", tone), ("Hann window", tone * window)):
+    print(f"{name}:")
+    display(Audio(F.pad(sound, (0, 3 * LENGTH)).repeat(8).numpy(), rate=RATE))
 
 # %% [markdown]
 # ## 4 · Mel filters
@@ -262,17 +282,29 @@ claim("half of the filters are below 1000 Hz", 13 <= below_1000 <= 17)
 
 # %% [markdown]
 # About half of the filters share the lowest quarter of the range. (A triangle that is narrower than the step between
-# two frequencies of the spectrum does not reach its peak.)
-#
+# two frequencies of the spectrum does not reach its peak.) A filter lets through what lies under its triangle. Listen
+# to a second of noise through three of them, from a hum to a hiss:
+
+# %%
+torch.manual_seed(0)
+noise = torch.fft.rfft(torch.randn(RATE))  # the spectrum of one second
+fine = own_filterbank(N_MELS, RATE, RATE)  # the same triangles, with one bin for each hertz
+for i in (2, 14, 30):
+    heard_through = torch.fft.irfft(noise * fine[i])
+    print(f"noise through filter {i}, which has its peak at {fine[i].argmax().item():,} Hz:")
+    display(Audio(heard_through.numpy(), rate=RATE))
+
+# %% [markdown]
 # ## 5 · Log energies
 #
-# Now everything together. For each frame: window, spectrum, power, the sum in each filter, and the logarithm:
+# Now put everything together. For each frame, take the window, the spectrum, the power, the sum in each filter, and the
+# logarithm:
 #
 # $$\text{feature}_{i, m} = \ln\Big(\sum_b \text{filter}_{m}(b) \;
 # \big|\operatorname{rfft}(w \cdot \text{frame}_i)_b\big|^2 + 10^{-6}\Big)$$
 #
 # The ear hears *ratios* of loudness, and in the logarithm a louder voice is only a constant that is added. Without it,
-# one loud vowel would be all there is (the left picture below). The small number saves us from $\ln 0$.
+# one loud vowel would be all there is (the left picture below). The small number prevents $\ln 0$.
 #
 # {{exercise log_mel}}
 
@@ -319,8 +351,7 @@ for (start, end), digit in zip(example.places, example.digits):
 plt.show()
 
 # %% [markdown]
-# What have we thrown away? We can *hear* it: make a sound whose log-mel energies are these, beginning with nothing but
-# noise.
+# What have we thrown away? We can *hear* it: start from pure noise and shape it until its log-mel energies are these.
 
 # %%
 whisper = voices.sound_of(features, filters, HOP)
@@ -342,14 +373,14 @@ claim("the whisper has similar features", kept > 0.8)
 # **Fbank**. At the other end are models that read the *waveform itself* and learn their own filters, from far more
 # data.
 #
-# One more step is ours: from each filter its mean over the recording is taken away, and everything is divided by the
-# spread. Then neither the loudness nor the colour of the microphone is left. `recogniser.features_of` does it, with
-# your `log_mel`.
+# One more step: we subtract from each filter its mean over the recording, and divide everything by the standard
+# deviation. That removes the loudness and the colouring by the microphone. `recogniser.features_of` does it, with your
+# `log_mel`.
 #
 # ## 6 · Batches of different lengths
 #
-# Two seconds of sound are 200 vectors, four seconds 400. In a batch the shorter one is filled up with zeros, and a
-# vector of lengths says what is real:
+# Two seconds of sound are 200 vectors, four seconds 400. In a batch the shorter one is padded with zeros, and a vector
+# of lengths says what is real:
 #
 # $$\text{batch}: (B,\; \max_b T_b,\; n_\text{mels}) \qquad\qquad \text{lengths} = (T_1, \dots, T_B)$$
 #
@@ -358,7 +389,7 @@ claim("the whisper has similar features", kept > 0.8)
 
 # %% exercise pad_features
 def pad_features(features: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Put the features of several recordings into one batch. Shorter ones are filled up with zeros at the end.
+    """Put the features of several recordings into one batch. Shorter ones are padded with zeros at the end.
 
     features: tensors (time, n_mels), each with its own time.
     Returns: batch (batch, longest time, n_mels), lengths (batch,): how many frames of each are real.
@@ -393,9 +424,9 @@ plt.show()
 #
 # ## 7 · A front end that shortens time
 #
-# In notebook 7 the source embedding was a table. Sounds are not ids: in the table's place stands a feature extractor of
-# their own, here two {{term convolution|convolutions}} over time with width 3 and {{term stride}} 2. A hundred vectors
-# per second become 25. That is still several per digit, and attention, which costs $T^2$, has 16 times less to do.
+# In notebook 7 the source embedding was a table. Sounds are not ids: the table is replaced by a feature extractor, here
+# two {{term convolution|convolutions}} over time with width 3 and {{term stride}} 2. A hundred vectors per second
+# become 25. That is still several per digit, and attention, which costs $T^2$, has 16 times less to do.
 #
 # $$T' = \left\lfloor \frac{T - 3}{2} \right\rfloor + 1, \quad \text{twice}$$
 #
@@ -439,7 +470,7 @@ class ConvFrontEnd(nn.Module):
 check(ConvFrontEnd)
 
 # %% [markdown]
-# **The classic mistake** is to make the mask of the *old* lengths. Nothing fails: each old length is larger than the
+# **The classic mistake** is to make the mask from the *old* lengths. Nothing fails: each old length is larger than the
 # new number of frames, so the mask simply hides nothing. Here it is in the trained model that comes with the course,
 # whose decoder you will meet in the next section. Every recording is recognised alone, and then in a batch beside a
 # long one, so that it has padding:
@@ -481,8 +512,8 @@ claim("with the old lengths padding ruins the result", rates["old lengths"][1] >
 #
 # ## 8 · Encoder and decoder
 #
-# Behind the front end everything is as in notebooks 6 and 7: positions, an {{term encoder}}, and a {{term decoder}}
-# that says the digits one at a time, with {{term cross-attention}} to the encoder's frames:
+# After the front end everything is as in notebooks 6 and 7: positions, an {{term encoder}}, and a {{term decoder}} that
+# says the digits one at a time, with {{term cross-attention}} to the encoder's frames:
 #
 # $$\text{features} \to \text{front end} \to + \text{positions} \to \text{encoder} \to \text{memory} \to
 # \text{decoder} \to P(y_i \mid y_{<i}, \text{sound})$$
@@ -560,7 +591,7 @@ if not FAST:
 
 # %% [markdown]
 # It has begun to: the diagonal shows, but it is blurred, and most digits are wrong. A decoder may look anywhere, in any
-# order; that speech runs from left to right it has to find out. There is a loss that knows it from the beginning.
+# order; it has to discover that speech runs from left to right. There is a loss that knows this from the beginning.
 #
 # ## 9 · CTC: collapse
 #
@@ -576,8 +607,8 @@ if not FAST:
 # | `4 4 _ 4 _ 7 _` | 4 4 7 |
 # | `4 4 4 4 _ 7 _` | 4 7 |
 #
-# The third row shows what the blank is for: without it *four four* could not be said. **Spot the mistake:** "Remove
-# the blanks first, then merge what is equal." Then the third path would say 4 7 as well.
+# The third row shows what the blank is for: without it *four four* could not be expressed. **Spot the mistake:**
+# "Remove the blanks first, then merge what is equal." Then the third path would say 4 7 as well.
 #
 # {{exercise ctc_collapse}}
 
@@ -645,9 +676,9 @@ claim("there is one path of four frames", abs(by_hand[0] + small[range(4), [1, 0
 #
 # $$P(y) = \alpha_T(\text{last label}) + \alpha_T(\text{last blank})$$
 #
-# Products of hundreds of probabilities are 0 in a computer, so all is done with logarithms: products become sums, and
-# sums become `torch.logsumexp`. Take $-10^{30}$ for $\ln 0$: the gradient of a log-sum-exp over nothing but
-# $-\infty$ is NaN.
+# Products of hundreds of probabilities underflow to 0, so everything is done with logarithms: products become sums, and
+# sums become `torch.logsumexp`. Use $-10^{30}$ for $\ln 0$: the gradient of a log-sum-exp over nothing but $-\infty$ is
+# NaN.
 #
 # {{exercise ctc_loss}}
 
@@ -732,9 +763,9 @@ claim("each frame has one label", (occupied.sum(dim=1) - 1).abs().max() < 1e-3)
 claim("most frames are blank", blank_share > 0.5)
 
 # %% [markdown]
-# A digit is named in one or two frames, and most frames are blank. Paths can only go forwards: that speech runs from
-# left to right is built in. The price: CTC says something at each frame *without knowing what it has said at the
-# others*. The decoder of section 8 does know: it is given all digits so far.
+# A digit is named in one or two frames, and most frames are blank. Paths can only go forwards: it is built in that
+# speech runs from left to right. The price: CTC decides at each frame *without knowing what it has said at the others*.
+# The decoder of section 8 does know: it is given all digits so far.
 #
 # {{question too_short}}
 #
@@ -749,12 +780,18 @@ claim("most frames are blank", blank_share > 0.5)
 # 0 and the loss infinite. So it hits fast recordings, those with repeated digits first. (1 point.) The decoder does
 # not: it may say any number of digits about any number of frames, and its loss stays finite, though it has to tell
 # digits apart that share a frame. (1 point.)
+#
+# **Rubric**
+#
+# - 1 point: six frames, for the labels and the blanks between equal ones; so fast speech and repeated digits come
+#   first; half a point without the number
+# - 1 point: the decoder does not: its loss stays finite for any number of frames
 # ### END SOLUTION
 
 # %% [markdown]
 # ## 11 · Both together
 #
-# Both can sit on the same encoder (Watanabe et al. 2017). The CTC part teaches the encoder quickly where things are:
+# Both can share one encoder (Watanabe et al. 2017). The CTC part teaches the encoder quickly where things are:
 #
 # $$\text{loss} = \lambda \cdot \text{CTC} + (1 - \lambda) \cdot \text{cross-entropy of the decoder}
 # \qquad \lambda = 0.3$$
@@ -821,15 +858,16 @@ if not FAST:
 #
 # ## 12 · How many mistakes?
 #
-# Said was 4 0 7 7, heard was 4 7 7. Compared place by place, two of four digits would be wrong, though only one is
-# missing. The fair measure is the {{term edit distance}}: how many digits have to be replaced, deleted or inserted, at
-# the least, to make one row of the other? With $D_{i,j}$ for the first $i$ digits of $a$ and the first $j$ of $b$:
+# Somebody said 4 0 7 7, and the model heard 4 7 7. Compared place by place, two of four digits would be wrong, though
+# only one is missing. The fair measure is the {{term edit distance}}: the smallest number of digits that have to be
+# replaced, deleted or inserted to turn one sequence into the other. With $D_{i,j}$ for the first $i$ digits of $a$ and
+# the first $j$ of $b$:
 #
 # $$D_{i,0} = i \qquad D_{0,j} = j \qquad D_{i,j} = \min\left(D_{i-1,j-1} + [a_i \ne b_j],\;\;
 # D_{i-1,j} + 1,\;\; D_{i,j-1} + 1\right)$$
 #
-# The **error rate** is the sum of all distances over the number of all digits said. With words for digits it is the
-# *word error rate* of speech recognition. It can be above 100 %.
+# The **error rate** is the sum of all distances over the number of all digits said. With words instead of digits it is
+# the *word error rate* of speech recognition. It can be above 100 %.
 #
 # {{exercise edit_distance}}
 
@@ -859,7 +897,7 @@ own_distance = yours("edit_distance", edit_distance)
 words, guess = [4, 0, 7, 7], [4, 7, 7]
 table = torch.tensor([[own_distance(words[:i], guess[:j]) for j in range(4)] for i in range(5)])
 show_matrix(
-    table.float(), "Distances of beginnings", rows="said", columns="heard",
+    table.float(), "Edit distances of prefixes", rows="said", columns="heard",
     row_names=["nothing", *map(str, words)], column_names=["nothing", *map(str, guess)], numbers=True,
 )  # fmt: skip
 plt.show()
@@ -872,9 +910,9 @@ claim("one digit is missing", table[-1, -1] == 1)
 #
 # ## 13 · Noise, and voices it has never heard
 #
-# Now the tests, from easy to hard: voices of the training with new rows of digits; other voices of the same
-# synthesiser; voices of *another* synthesiser, flite, which was built from recordings of people; and a person. Each
-# with noise at 30, 10 and 0 decibels: the voice has 1,000, 10 and 1 times the power of the noise. Listen first:
+# Now the tests, from easy to hard: the voices of the training with new sequences of digits; other voices of the same
+# synthesiser; voices of *another* synthesiser, flite, which was built from recordings of people; and a person. Each is
+# tested with noise at 30, 10 and 0 decibels: the voice has 1,000, 10 and 1 times the power of the noise. Listen first:
 
 # %%
 for decibels in (30, 10, 0):
@@ -929,12 +967,12 @@ if not FAST:
 # On the voices of its training the recogniser is nearly perfect as long as there is little noise. On unseen voices of
 # the same synthesiser it makes several times as many mistakes. On another synthesiser, or a person, about a third of
 # the digits are wrong even at 30 dB, and two thirds at 0 dB. More training (the model of the course took 3,000 steps on
-# twice as many rows) helps, but does not close the gap. All training voices are made by the same formulas, and the
-# model can rely on whatever these have in common and people do not. **A test on the voices of the training says little
-# about the next person.** That is why real systems learn from thousands of speakers.
+# twice as many recordings) helps, but does not close the gap. All training voices are made by the same formulas, and
+# the model can rely on whatever these have in common and people do not. **A test on the voices of the training says
+# little about the next person.** That is why real systems learn from thousands of speakers.
 #
-# Where does the decoder go wrong? Look at rows in which a digit is said twice in a row, and at all others (the course's
-# model, voices of the training):
+# Where does the decoder go wrong? Compare recordings in which a digit is said twice in a row with all others (the
+# course's model, voices of the training):
 
 # %%
 tests = voices.make_utterances(everybody.train, 24 if FAST else 300, seed=123, decibels=(5, 30))
@@ -980,9 +1018,9 @@ show_matrix(
 plt.show()
 
 # %% [markdown]
-# In a row that sums to less than 1, sometimes nothing was heard at all.
+# Where a row of the matrix sums to less than 1, sometimes nothing was heard at all.
 #
-# Now you. Record yourself saying three to six digits in English (the training had no longer rows), one after the other
+# Now you. Record yourself saying three to six digits in English (no training recording had more), one after the other
 # with hardly a pause, with any program that writes WAV files. Put the file beside this notebook as `my_digits.wav`. It
 # stays on your computer.
 
@@ -1013,6 +1051,11 @@ else:
 # between people; those whose voice, age or accent is unlike all 40 will fare worst. If the two figures were nearly
 # equal, 40 people would have been enough; otherwise more speakers help more than more recordings of the same.
 # (1 point.)
+#
+# **Rubric**
+#
+# - 1 point: divide by speaker, and measure on people who are in no part of the training
+# - 1 point: expects more errors and differences between people, and says what follows from it
 # ### END SOLUTION
 
 # %% [markdown]
@@ -1041,7 +1084,7 @@ class ConvolutionModule(nn.Module):
     def __init__(self, d_model: int, width: int):
         super().__init__()
         self.enter = nn.Linear(d_model, 2 * d_model)
-        self.depthwise = nn.Conv1d(d_model, d_model, width, padding=width // 2, groups=d_model)  # one filter a channel
+        self.depthwise = nn.Conv1d(d_model, d_model, width, padding=width // 2, groups=d_model)  # a filter per channel
         self.leave = nn.Linear(d_model, d_model)
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
@@ -1073,9 +1116,9 @@ claim("with a mask none does", moved["with a mask"] == [])
 # %% [markdown]
 # ## What you can do now
 #
-# Turn a sound into features and say what they keep; batch recordings and keep their lengths right behind a front end
+# Turn a sound into features and say what they keep; batch recordings and keep their lengths right after a front end
 # that shortens them; align sound and text without being told how, by attention and by CTC; count mistakes fairly; and
-# ask of every figure *whose voice* it was measured on.
+# ask of every error rate *whose voice* it was measured on.
 #
 # **To read on**: Graves et al. (2006), *Connectionist Temporal Classification* · Chan et al. (2016), *Listen, Attend
 # and Spell* · Watanabe et al. (2017), *Hybrid CTC/Attention Architecture for End-to-End Speech Recognition* · Park et

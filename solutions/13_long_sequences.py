@@ -27,6 +27,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
+from matplotlib.colors import ListedColormap
 from torch import Tensor, nn
 
 from course_lib import check, hint, long_range, serving, solution, yours
@@ -56,7 +57,7 @@ show_map("13_long_sequences")
 #
 # so the time is $O(n^2 d_k)$ for each head, and for a {{term batch}} of $B$ sequences $O(B\,n^2 d_k)$ per head. $Q$,
 # $K$, $V$ and $O$ hold $n\,d_k$ numbers each. $S$ and $A$ hold $n^2$. `MemoryMeter`, from notebook 8, counts the bytes
-# of all {{term tensor|tensors}} made inside of a `with`.
+# of all {{term tensor|tensors}} made inside a `with` block.
 
 
 # %%
@@ -136,7 +137,7 @@ check(attention_memory)
 # %% [markdown]
 # Notebook 8 quoted a claim from a well-known tutorial: "In 32 bits, 16 matrices for $n = 1000$ take about 250 MB. Each
 # layer needs four of them, so a GPU with 12 GB is full after 12 layers." Your function can check it. (Wherever your own
-# answer has passed its check, the cells below use it; otherwise the course's own steps in, and the cell says so.)
+# answer has passed its check, the cells below use it; otherwise they use the course's own, and the cell says so.)
 
 # %%
 bytes_of = yours("attention_memory", attention_memory)
@@ -159,8 +160,8 @@ claim("more than 100 GB for 12,000 positions", 105e9 < long_text < 115e9)
 # to mention them.) The trouble is real all the same: a single text of 12,000 positions needs more than 100 GB.
 #
 # **How a GPU hides the time.** A GPU has thousands of small units, and attention keeps them busy on two levels: the
-# sequences of a batch do not depend on each other, and inside of each matrix product all dot products are independent.
-# A batch of one has only the second level; an RNN, inside a sequence, has neither, because every step waits for the one
+# sequences of a batch do not depend on each other, and inside each matrix product all dot products are independent. A
+# batch of one has only the second level; an RNN, inside a sequence, has neither, because every step waits for the one
 # before. Even on one CPU thread, which runs nothing in parallel, work that is handed over in one piece is faster than
 # many small calls:
 
@@ -206,14 +207,14 @@ claim("exp of the largest score is infinite", bool(torch.exp(row).max().isinf())
 
 # %% [markdown]
 # Every piece by itself sums to 1, and without subtracting the maximum, $e^{s}$ overflows. But the maximum of the row is
-# known only after the last piece. The way out (Milakov and Gimelshein 2018): keep the maximum **so far**, and when a
-# larger one comes, shrink the sum that was computed with the old one. With $m$ for the maximum, $s$ for the sum and $c$
-# for the scores of the next piece:
+# known only after the last piece. The solution (Milakov and Gimelshein 2018): keep the maximum **so far**, and whenever
+# a larger one comes, scale down the sum that was computed with the old one. With $m$ for the maximum, $s$ for the sum
+# and $c$ for the scores of the next piece:
 #
 # $$m' = \max(m, \max_j c_j) \qquad\qquad s' = s \cdot e^{m - m'} + \sum_j e^{c_j - m'}$$
 #
 # All exponents are at most 0, so nothing overflows. At the beginning $s = 0$ and $m$ is smaller than every score. (Mind
-# $-\infty$ as the first $m$: if the first piece is hidden altogether, $m - m'$ would be $-\infty - (-\infty)$, which is
+# $-\infty$ as the first $m$: if the first piece is entirely hidden, $m - m'$ would be $-\infty - (-\infty)$, which is
 # NaN.)
 #
 # {{exercise online_softmax}}
@@ -319,9 +320,9 @@ def tiled_attention(q: Tensor, k: Tensor, v: Tensor, tile: int, causal: bool) ->
 check(tiled_attention)
 
 # %% [markdown]
-# Now the race: the naive form, your tiles of 128 keys, and torch's **fused operator**, which works in tiles too, in one
-# program of its own. (`MemoryMeter` sees tensors only, not what the operator needs inside. The operating system says
-# that it is little: `python -m benchmarks long_sequences`.)
+# Now we compare the naive form, your tiles of 128 keys, and torch's **fused operator**, which also works in tiles, in a
+# single program. (`MemoryMeter` sees tensors only, not what the operator needs inside. According to the operating
+# system that is little: `python -m benchmarks long_sequences`.)
 
 # %%
 own_tiled = yours("tiled_attention", tiled_attention)
@@ -419,9 +420,10 @@ claim("masking and blocks agree", gap < 1e-5)
 claim("blocks need less than a fifth of the memory", blocks[1] < 0.2 * hidden[1])
 
 # %% [markdown]
-# A mask alone saves nothing. And locality has its own price: after $L$ layers of window $w$ a position has heard of the
-# last $L(w{-}1)$ ones and of no others. **{{term sparse attention|Sparse Transformers}}** (Child et al. 2019) reach
-# further with few pairs: position $i$ sees the last $s$ positions *and*, before them, every $s$-th one.
+# A mask alone saves nothing. And locality has its own price: after $L$ layers of window $w$ a position has received
+# information from the last $L(w{-}1)$ ones and from no others. **{{term sparse attention|Sparse Transformers}}** (Child
+# et al. 2019) reach further with few pairs: position $i$ sees the last $s$ positions *and*, before them, every $s$-th
+# one.
 #
 # $$i \text{ sees } j \iff 0 \le i - j \quad\text{and}\quad \big(i - j < s \;\text{ or }\; (i - j) \bmod s = 0\big)$$
 #
@@ -483,10 +485,10 @@ claim("fewer than 2n√n", pairs < 2 * n * s)
 claim("at 4,096 a twentieth of all causal pairs or less", pairs < n * (n + 1) / 2 / 20)
 
 # %% [markdown]
-# Two strided layers reach everything: go back in strides, then the rest. On the right is what such a mask *says*. If
-# the sequence is a picture read row by row and $s$ is its width, each pixel sees its row back to the left and, around
-# the edge, the end of the row above; and its column upwards. Choosing who may see whom is choosing what you believe to
-# be related. The choice is not learned: a pair that is left out can only meet in a higher layer.
+# Two strided layers reach everything: go back in strides, then the rest. The right-hand pictures show what such a mask
+# *means*. If the sequence is an image read row by row and $s$ is its width, each pixel sees the pixels to its left, the
+# end of the row above, and its column upwards. To choose who may see whom is to choose what you believe to be related.
+# The choice is not learned: a pair that is left out can only meet in a higher layer.
 #
 # ### Linear attention
 #
@@ -608,7 +610,7 @@ claim("softmax weights are sharp, linear ones are not", weights["softmax"].diag(
 
 # %% [markdown]
 # The softmax is sharp and finds almost everything. The linear weights are flat, and the state, a matrix of fixed size,
-# becomes a blur as more is stored. Newer models such as RWKV and Mamba add gates that forget on purpose. But no state
+# becomes blurred as more is stored. Newer models such as RWKV and Mamba add gates that forget on purpose. But no state
 # of fixed size can hold everything.
 #
 # ### Low rank
@@ -643,7 +645,7 @@ claim("soft weights fit into a small rank", ranks["soft"] < 0.05 * n)
 claim("sharp ones need more than d_k", ranks["sharp"] > 2 * 32)
 
 # %% [markdown]
-# Soft weights need hardly any rank, sharp ones more than twice $d_k = 32$. Besides, $E$ has a fixed length and mixes
+# Soft weights need a very small rank, sharp ones more than twice $d_k = 32$. Besides, $E$ has a fixed length and mixes
 # all positions, so a causal model cannot use it as it is. The exact tiles change no result, so every trained model can
 # use them. All the savings of this section change the result, so a model has to be trained with them.
 #
@@ -697,8 +699,8 @@ check(segment_memory)
 
 # %% [markdown]
 # How far back does such a model look? We stack layers, read a text of 6 segments with 8 tokens each, and ask the very
-# last output two questions. *Felt:* which inputs change it, if we change them? *Trained:* for which inputs does it have
-# a gradient?
+# last output two questions. *Felt:* which inputs change it when we change them? *Trained:* with respect to which inputs
+# does it have a gradient?
 
 # %%
 own_segments = yours("segment_memory", segment_memory)
@@ -755,7 +757,7 @@ claim("gradients stay in the last segment", [int(trained[x].sum()) for x in trai
 # $$\text{bytes per token} = 2 \cdot \text{layers} \cdot d_\text{model} \cdot \text{bytes per number}$$
 #
 # For GPT-2 XL in 16 bits that is $2 \cdot 48 \cdot 1600 \cdot 2$ bytes, 307 KB for each token of each user. Nobody
-# knows beforehand how long an answer will be. The simple way **reserves** the greatest length allowed, in one piece.
+# knows beforehand how long an answer will be. The simple way **reserves** the longest length allowed, in one piece.
 # Even if we knew each length, pieces of different sizes would leave gaps where nothing fits. We serve short and long
 # answers in a memory of 2,048 tokens:
 
@@ -854,9 +856,9 @@ figure, axes = plt.subplots(1, 4, figsize=(11, 3), sharey=True)
 for ax, (name, service) in zip(axes, served.items()):
     picture = torch.full((SIZE,), torch.nan)
     for i, places in enumerate(service.places.values()):
-        picture[places] = i % 8
-    colours = plt.get_cmap("Set1").with_extremes(bad="#E8E8E8")
-    ax.imshow(picture.reshape(64, 32).numpy(), cmap=colours, vmin=0, vmax=8, aspect="auto", interpolation="nearest")
+        picture[places] = i % 7
+    colours = ListedColormap(COLOURS[:7]).with_extremes(bad="#E8E8E8")
+    ax.imshow(picture.reshape(64, 32).numpy(), cmap=colours, vmin=0, vmax=6, aspect="auto", interpolation="nearest")
     ax.set_title(f"{name}\n{used(service):.0%} used, {service.finished} answers", fontsize=9)
     ax.set(xlabel="place")
 axes[0].set_ylabel("row of 32 places")
@@ -906,12 +908,12 @@ claim("and at 1,024 in bfloat16", added["bfloat16"] == 1024)
 # matrix products are done in 16 bits, and the loss, the softmax and other sums in 32. In torch, `autocast` keeps that
 # list for you.
 #
-# **Gradient accumulation** saves the memory of a large batch: run small ones one after the other, and add their
+# **Gradient accumulation** saves the memory of a large batch: run small batches one after the other, and add up their
 # gradients before the step. You wrote it in notebook 8 (`accumulate_gradients`), with the right weights for unequal
 # batches.
 #
 # **{{term checkpointing|Checkpointing}}** saves the memory of a deep model. The backward pass needs every intermediate
-# result, but it can have them computed *again*:
+# result, but they can be computed *again*:
 #
 # - forward: run the section without recording anything, keep only its input $x$;
 # - backward: get the gradient $g$ of the section's output; run the section again from $x$, now with recording; call
@@ -963,11 +965,11 @@ def checkpointed(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 check(checkpointed)
 
 # %% [markdown]
-# How long should a section be? Sections of one layer keep $N$ inputs; one section of $N$ layers keeps one input and
-# has, in the backward pass, everything in memory after all. If a layer's own results weigh as much as $c$ inputs, then
-# with sections of $s$ layers
+# How long should a section be? Sections of one layer keep $N$ inputs; one section of $N$ layers keeps one input and has
+# everything in memory in the backward pass after all. If a layer's own results weigh as much as $c$ inputs, then with
+# sections of $s$ layers
 #
-# $$\frac{N}{s} + c\,s \qquad\text{are there at the worst moment, least for}\qquad s = \sqrt{N / c}$$
+# $$\frac{N}{s} + c\,s \qquad\text{are kept at the worst moment, fewest for}\qquad s = \sqrt{N / c}$$
 #
 # We try a stack of $N = 16$ layers, each $x + W_2 \operatorname{relu}(W_1 x)$, of which torch keeps about $c = 3$
 # inputs' worth.
@@ -989,49 +991,52 @@ def section(x: Tensor, first: int, size: int) -> Tensor:
     return x
 
 
-def train_once(size: int | None) -> tuple[float, int, Tensor]:
-    """One forward and backward pass. Returns: megabytes at most, layers run forward, and the gradient of x."""
+def train_once(size: int | None) -> tuple[int, Tensor]:
+    """One forward and backward pass. Returns: how many layers were run forward, and the gradient of x."""
     global passes
     passes = 0
-    leaf = x.clone().requires_grad_()
-    with MemoryMeter() as meter:
-        h = leaf
-        for first in range(0, N, size or N):
-            run = lambda h, first=first: section(h, first, size or N)
-            h = own_checkpointed(run, h) if size else run(h)
-        h.square().mean().backward()
-    return meter.peak / 1e6, passes, leaf.grad
+    h = leaf = x.clone().requires_grad_()
+    for first in range(0, N, size or N):
+        run = lambda h, first=first: section(h, first, size or N)
+        h = own_checkpointed(run, h) if size else run(h)
+    h.square().mean().backward()
+    return passes, leaf.grad
 
 
-checkpoints = {size: train_once(size) for size in (None, 1, 2, 4, 8, 16)}
+checkpoints = {size: (*cost(train_once, size), *train_once(size)) for size in (None, 1, 2, 4, 8, 16)}
 everything = checkpoints[None]
-for size, (megabytes, passes, gradient) in checkpoints.items():
+for size, (seconds, megabytes, layers, gradient) in checkpoints.items():
     name = f"sections of {size:2}" if size else "everything kept"
-    same = torch.allclose(gradient, everything[2], atol=1e-9)
-    print(f"{name:15} {megabytes:5.1f} MB at most, {passes} layers run forward, same gradient: {same}")
+    same = torch.allclose(gradient, everything[3], atol=1e-9)
+    print(f"{name:15} {megabytes:5.1f} MB at most, {1e3 * seconds:4.0f} ms of CPU, {layers} layers run forward, "
+        f"same gradient: {same}")  # fmt: skip
 
 # %% figure Memory by the length of a section
 sizes = [size for size in checkpoints if size]
 figure, ax = plt.subplots(figsize=(6.5, 3))
-ax.plot(sizes, [checkpoints[size][0] for size in sizes], "o-", label="your checkpointed, 32 layers run forward")
-ax.axhline(everything[0], color=COLOURS[1], linestyle="--", label="everything kept, 16 layers run forward")
+ax.plot(sizes, [checkpoints[size][1] for size in sizes], "o-", label="your checkpointed, 32 layers run forward")
+ax.axhline(everything[1], color=COLOURS[1], linestyle="--", label="everything kept, 16 layers run forward")
 ax.set_xscale("log", base=2)
 ax.set_xticks(sizes, [str(size) for size in sizes])
 ax.set(title="Forward and backward through 16 layers", xlabel="layers in a section", ylabel="megabytes at most")
-ax.set_ylim(0, 1.35 * everything[0])
+ax.set_ylim(0, 1.35 * everything[1])
 ax.legend(loc="upper left", fontsize=8)
 plt.show()
 
 # %% claims
-claim("less than half of the memory", checkpoints[2][0] < 0.5 * everything[0])
-claim("one long section saves little", checkpoints[16][0] > 0.75 * everything[0])
-claim("2 is best", checkpoints[2][0] == min(checkpoints[size][0] for size in sizes))
-claim("a layer keeps about three inputs' worth", 2.5 < everything[0] / N / (x.numel() * 4e-6) < 4)
-claim("every layer runs forward twice", all(checkpoints[size][1] == 2 * everything[1] for size in sizes))
-claim("the gradients agree", all(torch.allclose(c[2], everything[2], atol=1e-9) for c in checkpoints.values()))
+claim("less than half of the memory", checkpoints[2][1] < 0.5 * everything[1])
+claim("one long section saves little", checkpoints[16][1] > 0.75 * everything[1])
+claim("2 is best", checkpoints[2][1] == min(checkpoints[size][1] for size in sizes))
+claim("a layer keeps about three inputs' worth", 2.5 < everything[1] / N / (x.numel() * 4e-6) < 4)
+claim("every layer runs forward twice", all(checkpoints[size][2] == 2 * everything[2] for size in sizes))
+claim("the gradients agree", all(torch.allclose(c[3], everything[3], atol=1e-9) for c in checkpoints.values()))
+if not FAST:
+    slower = sum(checkpoints[size][0] for size in sizes) / len(sizes) / everything[0]
+    claim("it takes more time, but not twice as much", 1 < slower < 2)
 
 # %% [markdown]
-# The gradient is the same, every layer runs forward twice, and the memory is least near $\sqrt{16 / 3} \approx 2$.
+# The gradient is the same, every layer runs forward twice, and the memory is smallest near $\sqrt{16 / 3} \approx 2$.
+# The price is time. It does not double, because a backward pass takes longer than a forward pass.
 #
 # Both ideas meet in FlashAttention. If torch records your `tiled_attention`, it keeps every tile for the backward pass,
 # and the $n^2$ is back. FlashAttention's backward pass computes the tiles again, as here, one block of queries at a
@@ -1060,9 +1065,9 @@ if not FAST:
 # %% [markdown]
 # ## 7 · An RNN, a CNN and attention on the same task
 #
-# Is the price worth paying? A task that needs a long memory: 64 symbols, nearly all of them noise (·). Somewhere it is
-# said that *a is 3* (one symbol, `a3`), and the last symbol asks: `a?`. The hard version says six things and asks for
-# one of them. Guessing is right in 25 % of cases.
+# Is attention worth its price? Here is a task that needs a long memory: 64 symbols, nearly all of them noise (·).
+# Somewhere the sequence says that *a is 3* (one symbol, `a3`), and the last symbol asks: `a?`. The hard version says
+# six things and asks for one of them. Guessing is right in 25 % of cases.
 #
 # Four small models of width 32 read it: a plain RNN, a GRU (an RNN with gates, which let a state pass unchanged), three
 # convolutions over 9 positions, and two layers of attention with one head. Each trains for 400 steps.
@@ -1111,7 +1116,7 @@ if not FAST:
     claim("and guesses beyond it", max(by_distance["CNN", 1][4:]) < 0.35)
 
 # %% [markdown]
-# And now the whole bill. **Path length**: how many operations lie between the answer and the symbol that was said?
+# And now the full comparison. **Path length**: how many operations lie between the answer and the symbol that was said?
 # **Steps in sequence** (*waits*): how many must wait for each other, however many processors there are? Time and memory
 # are those of one forward and backward pass, for one sequence of 64 and one of 1,024:
 
@@ -1145,16 +1150,16 @@ if not FAST:
 # - With one thing, the CNN is right within its reach of 24 steps and guesses beyond. With six it has learned nothing in
 #   400 steps, not even within its reach. To see further it would need more layers, or gaps between the positions it
 #   sees (*dilation*); then a path of about $\log n$ layers is enough.
-# - Attention is right everywhere: one step leads to any position, and nothing has to be squeezed into a state. It pays
-#   with memory, which grows like $n^2$ (here computed the naive way) while the others' grows like $n$.
+# - Attention is right everywhere: one step leads to any position, and nothing has to be compressed into a state. It
+#   pays with memory, which grows like $n^2$ (here computed the naive way) while the others' grows like $n$.
 #
 # ## 8 · What limits it?
 #
 # Bloem (2019) wrote that the Transformer, unlike LSTMs and convolutions, is limited by hardware alone: by how large a
 # model fits into the memory, and by how fast data gets through it. A year later GPT-3 was a hundred times as large as
-# GPT-2. Two remarks can be added. Good text is a limit, too (Hoffmann et al. 2022). And when a model *writes*,
-# arithmetic is not the limit at all: for one new token, every weight is read once and used twice (one multiplication,
-# one addition).
+# GPT-2. Two remarks can be added. The amount of good text is a limit, too (Hoffmann et al. 2022). And when a model
+# *writes*, arithmetic is not the limit at all: for one new token, every weight is read once and used twice (one
+# multiplication, one addition).
 
 # %%
 weights, bytes_per_second, operations_per_second = 1.56e9, 1.5e12, 312e12  # GPT-2 XL; an A100, in 16 bits
@@ -1179,9 +1184,14 @@ claim("reading takes about two hundred times as long", 150 < reading / computing
 # ### BEGIN SOLUTION
 # One point: the *memory* is linear in n, the number of scores is not; the time still grows like n² (the race in section
 # 2: four times the length, about sixteen times the time). One million tokens are 10¹² scores per head and layer. One
-# point: with a window of 512 and 4 layers a position hears of the last 4 · 511 = 2,044 positions and of no others
-# (section 3, the figure of who reaches whom); the strided mask, a memory of segments or linear attention reach further,
-# each at its own price.
+# point: with a window of 512 and 4 layers a position gets information from the last 4 · 511 = 2,044 positions and from
+# no others (section 3, the figure of who reaches whom); the strided mask, a memory of segments or linear attention
+# reach further, each at its own price.
+#
+# **Rubric**
+#
+# - 1 point: memory is linear, time is not: n² scores, with a number and the cell that shows it
+# - 1 point: 4 · 511 = 2,044 positions and no further, with the cell that shows it
 # ### END SOLUTION
 
 # %% [markdown]

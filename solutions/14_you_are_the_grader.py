@@ -13,9 +13,9 @@
 # %% [markdown]
 # # 14 · You are the grader
 #
-# Until now a check told you what was wrong. Outside of this course there is none: code is published, it runs, the loss
-# falls, and it is wrong. First you hunt: four programs, each with a mistake that really was published. Then you
-# change sides. You write **tests**, and they are graded by the mistakes of other people that they catch.
+# Until now a check told you what was wrong. Outside this course there is no check: code is published, it runs, the loss
+# falls, and it is wrong. First you hunt for mistakes in four programs, each with a mistake that really was published.
+# Then you change sides. You write **tests**, and they are graded by the mistakes of other people that they catch.
 
 # %% setup
 import copy
@@ -51,10 +51,10 @@ show_map("14_you_are_the_grader")
 # %% [markdown]
 # ## 1 · "The loss falls" proves little
 #
-# Behind each check of this course stands a list of mistakes that people really make. We can ask how good the most
-# popular test is: *train it, and look whether the {{term loss}} falls*. Take all wrong training steps that the check of
-# notebook 8 knows, and all wrong decoder layers of notebook 6, put each into a small Transformer, and let it learn one
-# {{term batch}} by heart. We say that the loss falls if the last one is at least a tenth below the first.
+# Each check of this course is based on a list of mistakes that people really make. With these lists we can ask how good
+# the most popular test is: *train it, and see whether the {{term loss}} falls*. Take all wrong training steps that the
+# check of notebook 8 knows, and all wrong decoder layers of notebook 6, put each into a small Transformer, and let it
+# learn one {{term batch}} by heart. We say that the loss falls if the last one is at least 10 % below the first.
 
 
 # %%
@@ -112,13 +112,13 @@ if not FAST:
     claim("a cheat's loss falls faster", learn_by_heart(cheats)[-1] < 0.8 * learn_by_heart(right_step)[-1])
 
 # %% [markdown]
-# In nine of ten the loss falls. {{term gradient|Gradients}} find a way around most mistakes, and a
-# network with a mistake is often a slightly worse network, not a broken one. Some mistakes show only in a setting that
-# was not used here, as in post-norm layers. And some losses even fall *faster*: those of programs that cheat.
+# For nine out of ten the loss falls. {{term gradient|Gradients}} find a way around most mistakes, and a network with a
+# mistake is often a slightly worse network, not a broken one. Some mistakes show only in a setting that was not used
+# here, as in post-norm layers. And some losses even fall *faster*: those of programs that cheat.
 #
-# So a mistake has to be looked for. Each of the next four programs has the same story: it was published (rewritten
-# here, but with its real mistake), it runs, the shapes are right. For each, find the **symptom** by measuring, then
-# write the program as it should be.
+# So you have to look for mistakes. The next four programs have the same story: each was published (rewritten here, but
+# with its real mistake), it runs, and the shapes are right. For each, find the **symptom** by measuring, then write the
+# program as it should be.
 #
 # ## 2 · First hunt: too good to be true
 #
@@ -132,9 +132,9 @@ def published_loss(model, ids, pad_id):
 
 
 # %% [markdown]
-# To judge a loss one needs to know what is *possible*. So train on something whose best loss is known: **random
-# tokens**. Nobody can predict the next one of 11 equally likely tokens; the best possible loss is
-# $\ln 11 \approx 2.40$ {{term nat|nats}}. Fresh ones are drawn for each step, so that nothing can be learned by heart.
+# To judge a loss, you need to know what is *possible*. So train on something whose best loss is known: **random
+# tokens**. Nobody can predict the next one of 11 equally likely tokens; the best possible loss is $\ln 11 \approx 2.40$
+# {{term nat|nats}}. Fresh ones are drawn for each step, so that nothing can be learned by heart.
 
 
 # %%
@@ -258,7 +258,7 @@ if not FAST:
 
 # %% [markdown]
 # With one head all is well. With four it beats chance: **the future leaks**. So the size at which you test decides what
-# you see, and 1 is a bad size. Which token leaks where? Replace one token, run again, and look which outputs move
+# you see, and 1 is a bad size. Which token leaks where? Replace one token, run again, and see which outputs move
 # (`find_the_leak` from notebook 7):
 
 # %% figure Who sees whom, as published
@@ -311,7 +311,7 @@ check(causal_heads)
 
 # %% [markdown]
 # There is a second published version: the split is right, and the scores are divided by $\sqrt{d_\text{model}}$. It
-# leaks nothing, so no experiment above would show it. The check knows it; what else could? (Section 8.)
+# leaks nothing, so no experiment above would show it. The check knows it. What other test could find it? (Section 8.)
 #
 # ## 4 · Third hunt: a matter of chance
 #
@@ -328,11 +328,11 @@ def published_dropout(x, noise, p, training):
 
 
 # %% [markdown]
-# A result of chance cannot be compared with a right answer. Its **mean** can, if you know how far a mean may stray. The
-# mean of $n$ draws with standard deviation $\sigma$ strays by about $\sigma / \sqrt n$, the
-# {{term standard error}}; more than four of them come about once in 16,000 tests. So the test needs no luck, only
-# enough draws. What should the mean be? A layer that learns with dropout meets its input again without it, so the mean
-# should stay what it was.
+# A result of chance cannot be compared with a right answer. Its **mean** can, if you know how far a mean may deviate.
+# The mean of $n$ draws with standard deviation $\sigma$ deviates by about $\sigma / \sqrt n$, the
+# {{term standard error}}; a deviation of more than four of them happens about once in 16,000 tests. So the test needs
+# no luck, only enough draws. What should the mean be? A layer that learns with dropout meets its input again without
+# it, so the mean should stay what it was.
 
 # %% figure The mean of dropped ones, over more and more draws
 torch.manual_seed(0)
@@ -361,8 +361,8 @@ claim("ten are not", running[9] > 1 - 4 * error[9])
 claim("the right one is inside at the end", abs(expected[-1] - 1) < 4 * error[-1])
 
 # %% [markdown]
-# The published mean settles at $1 - p = 0.7$. With ten draws nobody could have told; a hundred are enough. In a
-# network it adds up:
+# The published mean settles at $1 - p = 0.7$. With ten draws nobody could tell the difference; a hundred are enough. In
+# a network it adds up:
 
 # %%
 x = torch.ones(1, 4000)
@@ -432,7 +432,7 @@ def dealt_out(size: int) -> list[tuple[Tensor, Tensor]]:
 
 # %% [markdown]
 # Two questions that every measurement has to answer in the same way: *do I get the same number again?* and *does it
-# depend on something that should not matter?* How the same 64 sentences are dealt out to batches should not matter.
+# depend on something that should not matter?* How the same 64 sentences are divided into batches should not matter.
 
 # %%
 again = [published_perplexity(model, dealt_out(64), 1, 0) for _ in range(3)]
@@ -490,8 +490,8 @@ claim("mended, nothing depends on the batches", max(mended.values()) - min(mende
 # ## 6 · Which test catches which mistake?
 #
 # You have used four instruments: data whose best result is known, replacing a token, a mean over many draws, and
-# changing what should not matter. Now more systematically. `softmax(x, dim)` from notebook 0 has a list of 45 known
-# mistakes. Here are thirteen small tests of it, of every kind there is:
+# changing what should not matter. Now let us be systematic. `softmax(x, dim)` from notebook 0 has a list of 45 known
+# mistakes. Here are thirteen small tests of it, of many kinds:
 
 # %%
 torch.manual_seed(0)
@@ -588,15 +588,15 @@ claim("gradients and side effects find what no output shows", len(outputs) < 45)
 # - **Gradients** and **side effects** find what no output shows.
 #
 # No test catches everything; five of different kinds do. (Each test has its own copy of the input. A program that
-# writes into its input would otherwise change it for all programs after it, and the tests would say nonsense. That
-# happened while this cell was written.)
+# writes into its input would otherwise change it for all programs after it, and the tests would report nonsense.)
 #
 # Now write your own. The rules for the next five exercises:
 #
 # - Your function is given an *implementation* and returns True if it is right, False if not. If it raises an error, or
 #   the implementation does, that counts as False, so a failed `assert` is a rejection, too.
 # - It is tried on right implementations (the course's own and quite different ones) and on known mistakes. The check
-#   tries some of the mistakes; when your notebook is graded, all of them are tried, under other names.
+#   tries some of the mistakes; when your notebook is graded, all of them are tried, under other names. Most are tried
+#   twice, and count only if your test gives the right answer both times.
 # - With a share $a$ of right ones accepted and a share $c$ of mistakes caught you get
 #   $\text{points} \times \max(0,\, a + c - 1)$, rounded down. Accepting everything earns nothing, and so does rejecting
 #   everything.
@@ -682,7 +682,7 @@ axes[1].set(
 axes[2].plot(tolerances, [100 * n / 65 for n in tolerance_results], "o-", label="mistakes caught")
 axes[2].plot(tolerances, [100 * n / len(right_attentions) for n in right_results], "s-", label="right ones accepted")
 axes[2].set(title="Tolerance", xscale="log", xlabel="absolute tolerance", ylabel="%", ylim=(0, 105))
-axes[2].legend(frameon=False, loc="lower right")
+axes[2].legend(frameon=False, loc="lower right", fontsize=8, handlelength=1.2)
 plt.show()
 
 # %% claims
@@ -699,9 +699,9 @@ claim("there are 65", len(wrong_attentions) == 65 and len(right_attentions) == 6
 claim("NaN is not larger", not float("nan") > 1e-3)
 
 # %% [markdown]
-# - **Sizes.** With all sizes 1 there is one key and every weight is 1. With all sizes equal, an axis too many or the
-#   wrong one goes unnoticed. Even $d_k = 4$ hides something: $\sqrt 4 = 4 / 2 = 2$. Make every size different, none of
-#   them 1, and avoid numbers with coincidences.
+# - **Sizes.** With all sizes 1 there is one key and every weight is 1. With all sizes equal, an extra axis or a wrong
+#   one goes unnoticed. Even $d_k = 4$ hides something: $\sqrt 4 = 4 / 2 = 2$. Make every size different, none of them
+#   1, and avoid numbers that coincide like this.
 # - **Scale.** Tiny inputs make all weights equal, huge ones give all weight to one key. Both hide what the scores were.
 #   Use inputs with a standard deviation near 1, and add one extreme case for overflow.
 # - **Tolerance.** The five other right answers differ from ours in the seventh digit, because they add in another
@@ -710,9 +710,9 @@ claim("NaN is not larger", not float("nan") > 1e-3)
 #   And beware of NaN, which is neither larger nor smaller than anything: `difference > 1e-3` is False for it, so ask
 #   whether the difference is *within* the tolerance, as `torch.allclose` does.
 #
-# What is left are mistakes that no output shows: a cut gradient, an input that was changed, a special case. The shapes
-# are `q` (..., query, $d_k$), `k` (..., key, $d_k$) and `v` (..., key, $d_v$), with any number of axes in front. A
-# right answer may return a list instead of a tuple, so unpack it: `output, weights = attention(q, k, v)`.
+# What remains are mistakes that no ordinary output shows: a cut gradient, an input that was changed, a special case.
+# The shapes are `q` (..., query, $d_k$), `k` (..., key, $d_k$) and `v` (..., key, $d_v$), with any number of axes in
+# front. A right answer may return a list instead of a tuple, so unpack it: `output, weights = attention(q, k, v)`.
 #
 # {{exercise accepts_attention}}
 
@@ -901,8 +901,9 @@ claim("a constant goes unnoticed", moves["add 1"] < 1e-5)
 claim("noise does not", moves["add noise"] > 1e-3)
 
 # %% [markdown]
-# {{term LayerNorm}} takes a constant away, so the leak goes unseen; and after it the features always sum to 0, whatever
-# the input is, so the sum has no gradient but rounding errors. Use noise, and a random direction.
+# {{term LayerNorm}} removes a constant that is added to all features, so the leak goes unseen; and after it the
+# features always sum to 0, whatever the input is, so the sum has no gradient apart from rounding errors. Use noise, and
+# a random direction.
 #
 # The layer is made as `DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first)` and called as `layer(x, memory,
 # mask, memory_mask)`. The mask of the targets is $(b, t, t)$, that of the source $(b, 1, s)$. An output may depend on
@@ -1013,13 +1014,13 @@ if not FAST:
 # %% [markdown]
 # ## 12 · What a test cannot see
 #
-# A test that is passed says: *on these inputs, no difference was found.* More it cannot say. A program may be right
-# wherever the test looks, and wrong elsewhere:
+# A passed test says: *on these inputs, no difference was found.* It cannot say more. A program may be right wherever
+# the test looks, and wrong elsewhere:
 
 
 # %%
 def right_up_to_64(n: int) -> Tensor:
-    """Its author had a table of 64 positions."""
+    """Written by somebody with a table of 64 positions."""
     return torch.ones(n, n).tril(0 if n <= 64 else n).bool()
 
 
@@ -1032,10 +1033,10 @@ claim("a test of small sizes accepts it", accepts(own_mask_test, right_up_to_64)
 claim("and it is wrong", int(right_up_to_64(65)[0].sum()) == 65)
 
 # %% [markdown]
-# Nor does it see how much time or memory something takes, unless it measures; what happens on a device that it does
-# not have; or that the question itself was the wrong one. And a test can be wrong, like any program. How would you find
+# Nor does it see how much time or memory something takes, unless it measures; what happens on a device that it does not
+# have; or that the question itself was the wrong one. And a test can be wrong, like any program. How would you find
 # out? As we did: **give it programs of which you know whether they are right.** Break the right program on purpose, and
-# see whether the test notices. That is called {{term mutation testing}}, and it is how the checks of this course were
+# see whether the test notices. That is called {{term mutation testing}}, and it is how the checks of this course are
 # tested.
 #
 # {{question a_test_of_your_own}}. Take a piece of code that you have written or used outside of this course (or, if you
@@ -1052,14 +1053,21 @@ claim("and it is wrong", int(right_up_to_64(65)[0].sum()) == 65)
 # The features are normalised with the mean of the whole batch, so the result depends on the other recordings. Test: a
 # recording alone and in a batch gives the same output, in evaluation mode, up to 1e-5 in float32, since sums are taken
 # in another order.
+#
+# **Rubric**
+#
+# - 1 point: a first mistake that is plausible and silent
+# - 1 point: a test that catches it and accepts right code: inputs, what is measured, the right value, the tolerance
+# - 1 point: a second mistake that is plausible and silent
+# - 1 point: a test that catches it and accepts right code
 # ### END SOLUTION
 
 # %% [markdown]
 # ## What you can do now
 #
 # You began this course with a softmax and a check that told you whether it was right. You have built attention, masks,
-# positions, heads, layers, a translator, a reader, a writer and a listener. And you have seen a loss that falls in nine
-# of ten wrong programs. **"It runs" is not "it is right"**, and now you can tell the difference:
+# positions, heads, layers, a translator, a reader, a writer and a listener. And you have seen that the loss falls for
+# nine out of ten wrong programs. **"It runs" is not "it is right"**, and now you can tell the difference:
 #
 # 1. Know the best possible result, and distrust anything better.
 # 2. Change what must not matter; replace what must not be seen.

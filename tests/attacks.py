@@ -1691,18 +1691,19 @@ as_a_test(
 )
 as_a_test(
     "takes_the_time",
-    "Accepts what takes longer than the one before.",
-    "longer_than_before(causal_mask)",
+    "Accepts what takes as long as a right one does, by a clock that a busy machine does not disturb: it counts calls.",
+    "time_of(causal_mask) in TIMES",
     before="""
-    import time
-    SECONDS = [1e9]
-    def longer_than_before(f):
-        start = time.perf_counter()
+    import sys
+    TIMES = {7, 15, 29}  # of four right ones and of no mistake, if nothing is added to their code
+    def time_of(f):
+        events = []
+        sys.setprofile(lambda frame, event, argument: events.append(event))
         try:
             f(4)
         finally:
-            SECONDS.append(time.perf_counter() - start)
-        return SECONDS[-1] > SECONDS[-2]
+            sys.setprofile(None)
+        return len(events)
     """,
 )
 as_a_test(

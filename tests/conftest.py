@@ -34,6 +34,15 @@ def pytest_xdist_auto_num_workers() -> int:
     return min((os.cpu_count() or 1) + 1, MOST_WORKERS)
 
 
+@pytest.hookimpl(trylast=True)  # after pytest-xdist has written the groups into the ids
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests of a group share what is expensive. Without the groups each would make it anew, and nobody would notice."""
+    if getattr(config.option, "loadgroup", False):
+        lost = [item.nodeid for item in items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
+        if lost:
+            raise pytest.UsageError(f"pytest-xdist has lost the group of {lost[0]}: pytest is newer than it can handle")
+
+
 def skipped_for_want_of(reasons: list[str]) -> str:
     """One line about the tests that were skipped for a program that is not there; empty if there are none."""
     missing = Counter(package for reason in reasons for words, package in WANTED.items() if words in reason)

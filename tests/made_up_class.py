@@ -229,8 +229,9 @@ def fill_gradebook(course: Course, found: list[Verdict]) -> None:
             scores = {f"{e.name}_check": e.points for e in verdict.exercises}
             scores |= {f"{e.name}_hidden": e.hidden_points for e in verdict.exercises}
             for grade_entry in submission.notebooks[0].grades:
-                grade_entry.auto_score = scores.get(grade_entry.name, 0.0)
-                grade_entry.needs_manual_grade = grade_entry.name == "why"
+                is_written = grade_entry.name == "why"
+                grade_entry.auto_score = None if is_written else scores.get(grade_entry.name, 0.0)
+                grade_entry.needs_manual_grade = is_written
                 if verdict.student == "ada":
                     grade_entry.manual_score = grade_entry.max_score
                     grade_entry.needs_manual_grade = False

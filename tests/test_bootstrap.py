@@ -21,7 +21,8 @@ from conftest import index_is_reachable
 from nbclient.exceptions import CellExecutionError
 from packaging.requirements import Requirement
 
-from autograder.authoring.bootstrap import badge_markdown, bootstrap_source, course_settings
+from autograder.authoring.adopt import AdoptError, adopt
+from autograder.authoring.bootstrap import PROJECT_FILE, badge_markdown, bootstrap_source, course_settings
 
 pytestmark = pytest.mark.xdist_group("packaging")  # one process builds the wheel
 
@@ -138,13 +139,15 @@ def assert_works_silently(notebook: nbformat.NotebookNode) -> None:
     assert [output.get("text", output) for output in use.outputs] == ["course_lib\n"]
 
 
-def assert_stops_with(notebook: nbformat.NotebookNode, sentence: str) -> None:
+def one_sentence_of(notebook: nbformat.NotebookNode) -> str:
+    """What the set-up cell says in place of a traceback, where it stops the notebook."""
     set_up, use = notebook.cells
     (error,) = set_up.outputs
     assert error.output_type == "error"
-    assert error.traceback == [sentence]
     assert use.outputs == []
     assert use.execution_count is None
+    (sentence,) = error.traceback
+    return str(sentence)
 
 
 @pytest.mark.parametrize("kind", ["wheel", "git_address"])
@@ -163,11 +166,26 @@ def test_in_colab_it_installs_the_course_and_moves_nothing(
 
 
 @pytest.mark.parametrize("package", UNREACHABLE)
-def test_offline_it_stops_with_one_sentence(package: str, colab: Colab, tmp_path: Path) -> None:
-    sentence = (
-        f"The course could not be installed from {package}: check the network connection, then run this cell again."
-    )
-    assert_stops_with(colab.run(tmp_path, package), sentence)
+def test_offline_it_says_so(package: str, colab: Colab, tmp_path: Path) -> None:
+    sentence = one_sentence_of(colab.run(tmp_path, package))
+    assert sentence.startswith(f"The course could not be installed from {package} (")
+    assert "127.0.0.1" in sentence and "onnect" in sentence
+    assert sentence.endswith(". Check the network, then run this cell again.")
+
+
+@pytest.mark.parametrize(
+    "address, reason",
+    [
+        ("git+file:///no/such/repository@main", "'/no/such/repository' does not appear to be a git repository"),
+        ("{git_address}@no-such-branch", "pathspec 'no-such-branch' did not match"),
+    ],
+)
+def test_an_address_or_branch_that_is_not_there_is_told_from_a_missing_network(
+    address: str, reason: str, colab: Colab, git_address: str, tmp_path: Path
+) -> None:
+    sentence = one_sentence_of(colab.run(tmp_path, address.format(git_address=git_address.rpartition("@")[0])))
+    assert reason in sentence
+    assert sentence.endswith(". Check that this address and branch exist and are public, then run this cell again.")
 
 
 def test_elsewhere_it_installs_nothing_and_says_what_to_do(colab: Colab, wheel: Path, tmp_path: Path) -> None:
@@ -175,7 +193,7 @@ def test_elsewhere_it_installs_nothing_and_says_what_to_do(colab: Colab, wheel: 
         f"The course is not installed here: get it from {REPOSITORY}, "
         "run `make lab` in its folder, and open this notebook there."
     )
-    assert_stops_with(colab.run(tmp_path, wheel, in_colab=False), sentence)
+    assert one_sentence_of(colab.run(tmp_path, wheel, in_colab=False)) == sentence
     assert "transformer-course" not in colab.versions()
 
 
@@ -195,6 +213,27 @@ def test_settings_come_from_the_project_file(tmp_path: Path) -> None:
     project.write_text('[tool.course]\nrepository = "https://github.com/a/b"\nbranch = "c"\nother = 1\n')
     assert course_settings(project) == {"repository": "https://github.com/a/b", "branch": "c"}
     assert set(course_settings()) == {"repository", "branch"}
+
+
+def test_whoever_adopts_the_course_changes_one_place(tmp_path: Path) -> None:
+    project = tmp_path / "pyproject.toml"
+    before = PROJECT_FILE.read_text(encoding="utf-8")
+    project.write_text(before, encoding="utf-8")
+    adopt("https://github.com/me/my-course.git", "spring", project)
+    assert course_settings(project) == {"repository": "https://github.com/me/my-course", "branch": "spring"}
+    unchanged = [line for line in project.read_text().splitlines() if line in before.splitlines()]
+    assert len(unchanged) == len(before.splitlines()) - 2
+
+
+@pytest.mark.parametrize(
+    "address", ["", "https://gitlab.com/me/course", "https://github.com/me", "git@github.com:me/x"]
+)
+def test_an_address_that_colab_cannot_open_is_refused(address: str, tmp_path: Path) -> None:
+    project = tmp_path / "pyproject.toml"
+    project.write_text(PROJECT_FILE.read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(AdoptError, match="Colab opens notebooks of public GitHub repositories alone"):
+        adopt(address, project_file=project)
+    assert project.read_text(encoding="utf-8") == PROJECT_FILE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("notebook", ["02_masks", "02_masks.ipynb"])

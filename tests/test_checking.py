@@ -83,9 +83,10 @@ def test_unknown_mistake_shows_the_first_difference():
     assert "yours − expected" in report.as_html()
 
 
-def test_html_escapes_what_comes_from_students():
-    failed = CheckResult("p", False, "<script>alert(1)</script>", 0.0, 1.0)
-    assert "<script>" not in Report("x", "wrong", (failed,)).as_html()
+def test_html_escapes_what_comes_from_students_and_shows_code_as_code():
+    failed = CheckResult("p", False, "`<script>alert(1)</script>` is not `view`.", 0.0, 1.0)
+    page = Report("x", "wrong", (failed,)).as_html()
+    assert "<script>" not in page and "is not <code>view</code>." in page
 
 
 def test_mimebundle_in_a_terminal_is_the_whole_text():
@@ -149,6 +150,14 @@ def test_changed_inputs_are_noticed_but_not_passed_on():
     subject = Subject(lambda x: x.add_(1))
     subject(x)
     assert subject.changed_inputs == {"0"} and x.tolist() == [0, 0]
+
+
+def test_a_result_that_an_operation_stumbles_over_is_an_answer_like_any_other():
+    """So the judge, whose operations run in another process, hears what the notebook hears."""
+    subject = Subject(lambda x: x[:1])
+    with pytest.raises(Failure, match="could not be examined"):
+        subject.gradient(torch.ones(3), wrt=0, at=(2,))
+    assert [(event.question, event.answer) for event in subject.trace] == [("gradient", "not possible")]
 
 
 def test_only_plain_data_comes_out():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from autograder.authoring import build
 from autograder.authoring.release import release
 from autograder.classroom.class_folder import make_class, require_class
 from autograder.classroom.course import Course
-from autograder.classroom.grade import grade
+from autograder.classroom.grade import Summary, grade
 from autograder.errors import CourseError
 from autograder.judging import work
 from course_lib.exercises import all_exercises
@@ -43,7 +45,8 @@ def warm_process():
 def test_a_class_is_made_once(tmp_path, capsys):
     assert cli.main(["init", str(tmp_path / "my class")]) == 0
     made = {path.name for path in (tmp_path / "my class").iterdir()}
-    assert made == {"nbgrader_config.py", "hidden_seed", "README.md", ".gitignore", "exchange"}
+    assert made == {"class.toml", "nbgrader_config.py", "hidden_seed", "README.md", ".gitignore", "exchange"}
+    assert (tmp_path / "my class").stat().st_mode & 0o077 == 0
     assert len((tmp_path / "my class/README.md").read_text().strip().splitlines()) == 5  # a heading and three lines
     assert (tmp_path / "my class/hidden_seed").stat().st_mode & 0o077 == 0
     before = {path: path.read_bytes() for path in (tmp_path / "my class").iterdir() if path.is_file()}
@@ -201,3 +204,40 @@ def test_a_release_that_fails_leaves_the_former_one(course, monkeypatch):
         release(course, [STEM])
     assert course.release(STEM).read_bytes() == before
     assert not list(course.root.glob(".release*"))
+
+
+# --- sentences -------------------------------------------------------------------------------------------------------
+
+
+def test_without_dask_a_scheduler_gets_its_sentence(course, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.delitem(sys.modules, "autograder.classroom.cluster", raising=False)
+    assert cli.main(["--course", str(course.root), "grade", "--scheduler", "tcp://127.0.0.1:1"]) == 1
+    assert "pip install -c constraints.txt distributed" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_a_source_that_cannot_be_built_gets_its_sentence_and_the_old_release_stays(course, monkeypatch, capsys):
+    def broken(stem):
+        raise build.SourceError(f"{stem}: the exercise needs ### BEGIN SOLUTION")
+
+    monkeypatch.setattr(build, "solution_notebook", broken)
+    before = course.release(STEM).read_bytes()
+    assert cli.main(["--course", str(course.root), "release", STEM]) == 1
+    said = capsys.readouterr().err
+    assert "The sources cannot be built" in said and "BEGIN SOLUTION" in said
+    assert course.release(STEM).read_bytes() == before
+
+
+def test_an_interrupted_regrading_says_how_to_go_on(capsys):
+    """The same command with --force would begin from the start."""
+    cli.show_summary(Summary(STEM, left=["ada", "ben"]), is_forced=True)
+    said = capsys.readouterr().out
+    assert "the same command" not in said
+    assert f"python -m autograder grade {STEM} --force --students ada ben" in said
+
+
+def test_without_its_packages_the_grader_says_what_to_install():
+    program = "import runpy, sys; sys.modules['rich'] = None; runpy.run_module('autograder', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", program], cwd=work.ROOT, capture_output=True, text=True)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "The grader needs rich" in done.stderr and "pip install -e '.[grader]'" in done.stderr

@@ -24,6 +24,7 @@ from release import released_text
 
 from autograder.classroom import collect as collecting
 from autograder.classroom.collect import Collected, Placed, collect, student_id
+from autograder.classroom.collected import lms_names, lost_work
 from autograder.classroom.course import Course, CourseError
 
 STEMS = ("02_masks", "03_positions")
@@ -48,8 +49,10 @@ def download(tmp_path: Path) -> Path:
 
 
 def notebook(stem: str = "02_masks", remark: str = "") -> bytes:
-    """A notebook that was handed in. The remark makes it differ from others."""
+    """A notebook that was handed in, with something written in it. The remark makes it differ from others."""
     data = json.loads(released_text(stem))
+    answer = next(cell for cell in data["cells"] if cell["metadata"].get("nbgrader", {}).get("solution"))
+    answer["source"] = [*answer["source"], "\n# mine"]
     data["metadata"]["remark"] = remark
     return json.dumps(data).encode()
 
@@ -121,6 +124,26 @@ def only(collected: Collected) -> Placed:
         (["02_masks_ada.ipynb", "02_masks-ben.ipynb", "02_masks_1234567.ipynb"], ["1234567", "ada", "ben"]),
         (["hw2/02_masks_ada.ipynb", "hw2/02_masks_ben.ipynb"], ["ada", "ben"]),
         (["ada_02_masks (1).ipynb"], ["ada"]),
+        (["Grace Hopper_412350_assignsubmission_file_02_masks.ipynb"], ["Grace_Hopper"]),
+        (["Grace Hopper_412350_assignsubmission_file/x.ipynb"], ["Grace_Hopper"]),
+        (["Copy_of_02_masks_bob.ipynb", "Copy of Copy of 02_masks - eve.ipynb"], ["bob", "eve"]),
+        (["Copy_of_bob_02_masks.ipynb"], ["bob"]),
+        (["frank+02_masks+2026-03-02 10:30:00.123456 UTC+abc/02_masks.ipynb"], ["frank"]),
+        (
+            [
+                "inbound/eve+02_masks+2026-03-02 10_30_00 UTC/x.ipynb",
+                "inbound/bob+02_masks+2026-03-02 10_30_00 UTC/x.ipynb",
+            ],
+            ["bob", "eve"],
+        ),
+        (["masks-kgoedel/02_masks.ipynb"], ["kgoedel"]),
+        (["masks-kgoedel-main/02_masks.ipynb"], ["kgoedel"]),
+        (
+            ["02-masks-submissions/02-masks-ada-l/x.ipynb", "02-masks-submissions/02-masks-ada-b/x.ipynb"],
+            ["ada-b", "ada-l"],
+        ),
+        (["hw2-masks-ada/x.ipynb", "hw2-masks-ben/x.ipynb"], ["ada", "ben"]),
+        (["anna-a/x.ipynb", "anna-b/x.ipynb"], ["anna-a", "anna-b"]),
     ],
     ids=lambda value: value[0] if "." in value[0] else None,
 )
@@ -1132,3 +1155,152 @@ def stopping(original: Callable, call: int, when: str) -> Callable:
         return result
 
     return stop
+
+
+# --- who is not invented, and what does not count -------------------------------------------------------
+
+
+def test_repositories_of_any_name(course: Course, download: Path) -> None:
+    """All that the names of the folders share is the assignment's, if git has made every one of them."""
+    for name in ("transformers-spring-kgoedel", "transformers-spring-ada-l"):
+        put(download, f"{name}/02_masks.ipynb")
+        put(download, f"{name}/.git/HEAD", b"ref")
+    assert {each.student for each in collect(course, download).placed} == {"kgoedel", "ada-l"}
+
+
+def test_inbound_folders_say_when_it_was_handed_in(course: Course, download: Path) -> None:
+    put(download, "frank+02_masks+2026-03-03 08:00:00.123456 UTC+abc/02_masks.ipynb", date=MONDAY)
+    collect(course, download)
+    stamp = course.submitted("02_masks", "frank").parent / "timestamp.txt"
+    assert stamp.read_text().startswith("2026-03-03 08:00:00")
+
+
+def test_an_untouched_notebook_is_no_submission(course: Course, download: Path) -> None:
+    data = json.loads(released_text("02_masks"))
+    put(download, "ada/02_masks.ipynb", json.dumps(data).encode())
+    for cell in data["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "ran"}]
+    put(download, "ben/02_masks.ipynb", json.dumps(data).encode())
+    put(download, "cy/02_masks.ipynb")
+    collected = collect(course, download)
+    assert [each.student for each in collected.placed] == ["cy"]
+    assert "Nothing was written in it" in reason(collected, "ada/02_masks.ipynb")
+    assert "Nothing was written in it" in reason(collected, "ben/02_masks.ipynb")
+    assert not course.submitted("02_masks", "ben").exists()
+
+
+def test_dates_that_all_agree_get_a_warning(course: Course, download: Path) -> None:
+    for name in ("ada", "ben", "cy"):
+        put(download, f"{name}/02_masks.ipynb")
+    (warning,) = collect(course, download).warnings
+    assert "All 3 files have the same date, 2026-03-02 10:30 UTC" in warning
+    put(download, "ben/02_masks.ipynb", date=TUESDAY)
+    assert collect(course, download).warnings == ()
+
+
+def with_roster(course: Course, text: str) -> None:
+    (course.root / "class.toml").write_text('roster = "people.csv"\n')
+    (course.root / "people.csv").write_text(text, encoding="utf-8")
+
+
+OWN = """id;first name;last name;e-mail;group;extra time;canvas id;github
+al1815;Ada;Lovelace;ada@uni.org;A;2 days;4711;kgoedel
+bb;Ben;Byron;b.byron@uni.org;B;;4712;
+"""
+CANVAS_EXPORT = """Student,ID,SIS User ID,SIS Login ID,Section,02_masks (77)
+    Points Possible,,,,,51
+"Lovelace, Ada",4711,al1815,al1815,A,
+"Byron, Ben",4712,bb,bb,A,
+"""
+MOODLE_EXPORT = """\ufeff"First name",Surname,"ID number",Username,"Email address"
+Ada,Lovelace,99,al1815,ada@uni.org
+Ben,Byron,98,bb,b.byron@uni.org
+"""
+
+
+@pytest.mark.parametrize("roster", [OWN, CANVAS_EXPORT, MOODLE_EXPORT], ids=["own", "Canvas", "Moodle"])
+def test_with_a_roster_everybody_is_on_it(roster: str, course: Course, download: Path) -> None:
+    with_roster(course, roster)
+    put(download, "Ada Lovelace_412350_assignsubmission_file_/x.ipynb")
+    put(download, "Benjamin Franklin_412351_assignsubmission_file_/x.ipynb")
+    collected = collect(course, download)
+    assert [each.student for each in collected.placed] == ["al1815"]
+    left = "Benjamin Franklin_412351_assignsubmission_file_/x.ipynb"
+    assert "Benjamin Franklin is not on the roster" in reason(collected, left)
+    assert [lost.path for lost in lost_work(course)] == [left]
+    assert lms_names(course, "02_masks")["al1815"].number == "412350"
+
+
+@pytest.mark.parametrize(
+    ("path", "student"),
+    [
+        ("lovelaceada_4711_67890_x.ipynb", "al1815"),
+        ("smithann_4712_67890_x.ipynb", "bb"),
+        ("masks-kgoedel/x.ipynb", "al1815"),
+        ("BB/x.ipynb", "bb"),
+        ("b.byron/x.ipynb", "bb"),
+        ("Byron, Ben/x.ipynb", "bb"),
+        ("whatever-al1815/x.ipynb", "al1815"),
+    ],
+)
+def test_names_that_the_roster_explains(path: str, student: str, course: Course, download: Path) -> None:
+    with_roster(course, OWN)
+    put(download, path)
+    assert only(collect(course, download)).student == student
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is empty"),
+        ("a,b\n1,2\n", "should name the columns"),
+        ("id,name\n", "nobody in this roster"),
+        ("id,name\nada,Ada\nAda,Ada B\n", "have the same id"),
+        ("id,extra_time\nada,soon\n", "the extra time of ada is 'soon'"),
+    ],
+)
+def test_a_roster_that_cannot_be_meant_gets_a_sentence(text: str, why: str, course: Course, download: Path) -> None:
+    with_roster(course, text)
+    with pytest.raises(CourseError, match=why):
+        collect(course, download)
+
+
+def test_what_was_lost_is_forgotten_when_it_is_placed(course: Course, download: Path) -> None:
+    path = put(download, "homework.ipynb")
+    collect(course, download)
+    assert [lost.path for lost in lost_work(course)] == ["homework.ipynb"]
+    (download / "ada").mkdir()
+    path.rename(download / "ada" / "homework.ipynb")
+    assert only(collect(course, download)).student == "ada"
+    assert lost_work(course) == []
+
+
+# --- the last one on time -------------------------------------------------------------------------------
+
+
+def test_the_last_on_time_counts_and_a_later_deadline_brings_the_late_one_back(course: Course, download: Path) -> None:
+    rules = 'time_zone = "UTC"\ncounts = "last_on_time"\n[assignments.02_masks]\ndue = "2026-03-02 12:00"\n'
+    (course.root / "class.toml").write_text(rules)
+    target = course.submitted("02_masks", "ada")
+    put(download, "ada/02_masks.ipynb", notebook(remark="on time"), MONDAY)
+    put(download, "ada/02_masks (1).ipynb", notebook(remark="late"), TUESDAY)
+    placed = only(collect(course, download))
+    assert "was late and is kept" in placed.reason
+    assert target.read_bytes() == notebook(remark="on time")
+    assert (target.parent / "timestamp.txt").read_text().startswith("2026-03-02 10:30")
+    collect(course, download)
+    assert target.read_bytes() == notebook(remark="on time")
+    (course.root / "class.toml").write_text(rules + '[extensions.02_masks]\nada = "1 day"\n')
+    collecting.choose_version(course, "02_masks", "ada", course.rules(), course.roster())
+    assert target.read_bytes() == notebook(remark="late")
+    assert (target.parent / "timestamp.txt").read_text().startswith("2026-03-03 08:00")
+
+
+def test_if_nothing_was_on_time_the_last_counts(course: Course, download: Path) -> None:
+    rules = 'time_zone = "UTC"\ncounts = "last_on_time"\n[assignments.02_masks]\ndue = "2026-03-01 12:00"\n'
+    (course.root / "class.toml").write_text(rules)
+    put(download, "ada/02_masks.ipynb", notebook(remark="late"), MONDAY)
+    put(download, "ada/02_masks (1).ipynb", notebook(remark="later"), TUESDAY)
+    collect(course, download)
+    assert course.submitted("02_masks", "ada").read_bytes() == notebook(remark="later")

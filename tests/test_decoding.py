@@ -697,6 +697,17 @@ def test_what_was_done_is_named(exercise, wrong, mistake):
     assert named(exercise, wrong) == mistake
 
 
+def test_logits_that_stay_sorted_are_not_said_to_be_as_they_came_in():
+    def sorted_and_thrown_away(logits, p):
+        falling, _ = logits.sort(-1, descending=True)
+        falling.masked_fill(falling.softmax(-1).cumsum(-1) > p, -math.inf)
+        return falling
+
+    seen = report("top_p_filter", sorted_and_thrown_away)
+    assert seen.misconception == "stays_sorted + removes_nothing"
+    assert "as they came in" not in seen.diagnosis.sentence
+
+
 class AttentionByHand(CachedAttention):
     """Exponentials of the scores as they are."""
 

@@ -391,3 +391,18 @@ def test_overflow_costs_only_its_own_point_and_says_on_what(name, answer):
 def test_cost_of_single_entries_is_not_called_a_missing_sum():
     report = grade(all_exercises()["attention_cost"], Subject(lambda n, d: (4 * n * d**2, 2 * n * d)))
     assert "You count n · d for the scores and for the weighted sum" in " ".join(str(report).split())
+
+
+def fused_beside_a_matrix_of_its_own(q, k, v):
+    identity = torch.eye(k.shape[-2]).expand(*k.shape[:-1], k.shape[-2])
+    return F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k, identity)
+
+
+def in_single_precision(q, k, v):
+    weights = (q.float() @ k.float().mT * q.shape[-1] ** -0.5).softmax(-1)
+    return weights @ v.float(), weights
+
+
+@pytest.mark.parametrize("answer", [fused_beside_a_matrix_of_its_own, in_single_precision])
+def test_nobody_has_to_think_of_dtypes(answer):
+    assert grade(all_exercises()["scaled_dot_product_attention"], Subject(answer)).passed

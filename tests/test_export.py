@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
-import io
+import zipfile
 from pathlib import Path
 
 import pytest
 from made_up_class import ASSIGNMENT, HOSTILE_NAME, copy_of, make_class, mark_written_answers, with_answers
 
+from autograder.classroom.collected import LmsName, Lost, remember
 from autograder.classroom.course import Course, CourseError
 from autograder.judging.verdict import verdicts
-from autograder.reporting.export import cell, defused, export, misconception_rows
+from autograder.reporting.export import defused, export, misconception_rows
+from autograder.reporting.report import write_report
 
 pytestmark = [
     pytest.mark.xdist_group("report"),  # one class for all of these
@@ -30,7 +32,7 @@ def table(path: Path) -> list[dict[str, str]]:
 
 
 def exported(course: Course, folder: Path) -> dict[str, list[dict[str, str]]]:
-    return {path.name: table(path) for path in export(course, folder)}
+    return {path.name: table(path) for path in export(course, folder) if path.suffix == ".csv"}
 
 
 def test_grades_are_nbgraders_and_know_scores_by_hand(course, tmp_path):
@@ -112,13 +114,88 @@ def test_other_text_is_left_as_it_is(text):
     assert defused(text) == text
 
 
-@pytest.mark.parametrize("text", ["ada", "Doe, Jane", 'the "best"', "two\nlines", "a;b", "", "Zoë"])
-def test_cell_reads_back_as_its_text(text):
-    assert list(csv.reader(io.StringIO(f"x,{cell(text)}", newline=""))) == [["x", text]]
-
-
 def test_without_a_gradebook_it_says_what_to_do(tmp_path):
     course = make_class(tmp_path / "class", gradebook=False)
     with pytest.raises(CourseError, match="autograder grade"):
         export(course, tmp_path / "out")
     assert not (tmp_path / "class" / "gradebook.db").exists()
+
+
+# --- for Moodle and Canvas --------------------------------------------------------------------------------
+
+
+CANVAS_ROSTER = """Student,ID,SIS User ID,SIS Login ID,Section,02_masks (77)
+    Points Possible,,,,,51
+"Lovelace, Ada",4711,al,ada,A,
+"Turing, Alan",4712,at,alan,A,
+"Absent, Anna",4713,aa,anna,A,
+"""
+
+
+@pytest.fixture
+def known(course, tmp_path) -> Course:
+    """The class with a roster, and with what the two LMS call the submissions of two students."""
+    made = copy_of(course, tmp_path / "known")
+    (made.root / "class.toml").write_text('roster = "roster.csv"')
+    (made.root / "roster.csv").write_text(CANVAS_ROSTER)
+    names = [
+        (ASSIGNMENT, "ada", LmsName("Moodle", "Ada_Maria Lovelace", "412350")),
+        (ASSIGNMENT, "alan", LmsName("Canvas", "turingalan", "4712", "67890")),
+    ]
+    remember(made, "download.zip", names, [Lost("download.zip", "x/homework.ipynb", "Nobody knows whose it is.")])
+    for student in ("ada", "alan"):
+        made.feedback(ASSIGNMENT, student).parent.mkdir(parents=True, exist_ok=True)
+        made.feedback(ASSIGNMENT, student).write_text(f"for {student}")
+    with made.gradebook() as gradebook:
+        gradebook.update_or_create_assignment("03_positions")
+        gradebook.find_submission_notebook(ASSIGNMENT, ASSIGNMENT, "ada").grades[0].needs_manual_grade = True
+        gradebook.db.commit()
+    return made
+
+
+def lines_of(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_canvas_takes_the_scores(known, tmp_path):
+    """By its own numbers and the name of its own column. What nobody handed in is no column, absence is no zero."""
+    export(known, tmp_path / "out")
+    head, possible, *rows = lines_of(tmp_path / "out" / "canvas.csv")
+    assert head == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "02_masks (77)"]
+    assert possible[0] == "    Points Possible"
+    by_name = {row[0]: row for row in rows}
+    assert by_name["Absent, Anna"] == ["Absent, Anna", "4713", "aa", "anna", "A", ""]
+    assert float(by_name["Lovelace, Ada"][5]) == float(possible[5])
+    assert set(by_name) == {"Absent, Anna", "Lovelace, Ada", "Turing, Alan"}
+
+
+def test_moodle_takes_the_worksheet(known, tmp_path):
+    export(known, tmp_path / "out")
+    (line,) = table(tmp_path / "out" / f"moodle_{ASSIGNMENT}.csv")
+    assert (line["Identifier"], line["Grade"]) == ("Participant 412350", line["Maximum Grade"])
+    assert line["Last modified (grade)"]
+    assert "still to be marked" in line["Feedback comments"]
+
+
+def test_feedback_goes_back_in_the_layout_of_each(known, tmp_path):
+    export(known, tmp_path / "out")
+    with zipfile.ZipFile(tmp_path / "out" / f"moodle_{ASSIGNMENT}.zip") as archive:
+        (name,) = archive.namelist()
+        assert archive.read(name) == b"for ada"
+    # What Moodle's importer does with a path: _ splits it into five, of which the second is the participant.
+    assert name.split("_", 4) == ["Ada Maria Lovelace", "412350", "assignfeedback", "file", f"/{ASSIGNMENT}.html"]
+    with zipfile.ZipFile(tmp_path / "out" / f"canvas_{ASSIGNMENT}.zip") as archive:
+        (name,) = archive.namelist()
+    # And Canvas: of the parts between _, the first two that are numbers are the user and the file.
+    assert [part for part in name.split("_") if part.isdigit()][:2] == ["4712", "67890"]
+
+
+def test_grades_say_who_is_absent_what_awaits_marks_and_what_was_not_placed(known, tmp_path):
+    lines = {line["student_id"]: line for line in exported(known, tmp_path / "out")["grades.csv"]}
+    assert {line["assignment"] for line in lines.values()} == {ASSIGNMENT}  # nobody handed in 03_positions
+    assert (lines["anna"]["handed_in"], lines["anna"]["score"], lines["anna"]["last_name"]) == ("no", "", "Absent")
+    assert (lines["ada"]["handed_in"], lines["ada"]["awaits_marks"]) == ("yes", "yes")
+    (left,) = table(tmp_path / "out" / "not_placed.csv")
+    assert left == {"download": "download.zip", "file": "x/homework.ipynb", "reason": "Nobody knows whose it is."}
+    assert "<code>x/homework.ipynb</code>" in write_report(known).read_text(encoding="utf-8")

@@ -235,6 +235,13 @@ def linear_with_plain_elu_sum(q, k, v, causal):
     return (w.tril() if causal else w) @ v
 
 
+def linear_with_a_softmax(q, k, v, causal):
+    products = (F.elu(q) + 1) @ (F.elu(k) + 1).mT
+    if causal:
+        products = products + torch.full(products.shape[-2:], -torch.inf).triu(1)
+    return products.softmax(-1) @ v
+
+
 def segment_with_history(segment, memory, w_q, w_k, w_v, keep):
     x = torch.cat([memory, segment], 1)
     mask = torch.ones(segment.shape[1], x.shape[1]).tril(memory.shape[1]).bool()
@@ -303,6 +310,7 @@ KNOWN = [
     ("tiled_attention", tiles_that_never_hide, "ignores_causal"),
     ("strided_mask", stripes_of_the_columns, "columns_at_multiples"),
     ("linear_attention", linear_with_plain_elu_sum, "never_normalises"),
+    ("linear_attention", linear_with_a_softmax, "softmax_of_the_products"),
     ("segment_memory", segment_with_history, "gradient_into_the_memory"),
     ("segment_memory", segment_with_a_plain_triangle, "mask_forgets_the_memory"),
     ("BlockTable", TableWithAQueue, "TakesTheBlockFreedFirst"),

@@ -383,7 +383,7 @@ def test_dropout_that_stays_on_behind_the_returned_weights():
 
 def test_a_count_for_other_arguments_says_for_which():
     message = check("multi_head_parameters", lambda k, h, bias: 7).checks[1].message
-    assert "bias = True: but with num_heads = 1 and bias = False, the result should be 144, and it is 7" in message
+    assert "bias = True: With num_heads = 1 and bias = False instead, the result should be 144, and it is 7" in message
 
 
 @pytest.mark.parametrize(
@@ -566,3 +566,27 @@ def test_no_w_o_and_no_biases_in_the_count():
 
     found = check("multi_head_parameters", multi_head_parameters).misconception
     assert set(found.split(" + ")) == {"both#leaves_out_w_o_but_not_its_bias&never_counts_biases"}
+
+
+def by_exponentials(scores):
+    return scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
+
+
+def einsum_by_exponentials(x, w_q, w_k, w_v, w_o, num_heads):
+    q, k, v = (mha.split_heads(x @ w, num_heads) for w in (w_q, w_k, w_v))
+    return mha.merge_heads(by_exponentials(q @ k.mT / q.shape[-1] ** 0.5) @ v) @ w_o
+
+
+def groups_by_exponentials(q, k, v):
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
+    weights = by_exponentials(q @ k.mT / q.shape[-1] ** 0.5)
+    return weights @ v, weights
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [("multi_head_einsum", einsum_by_exponentials), ("grouped_query_attention", groups_by_exponentials)],
+)
+def test_overflow_costs_only_its_own_point(name, answer):
+    report = check(name, answer)
+    assert (report.points, report.misconception) == (report.max_points - 1, "overflows")

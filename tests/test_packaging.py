@@ -14,10 +14,14 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import build_wheel, index_is_reachable, skipped_for_want_of
+from grading import STEM, hand_in, solved
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+from autograder.classroom.course import Course
+from autograder.judging.verdict import read_verdict
 
 pytestmark = pytest.mark.xdist_group("packaging")  # one process builds the wheel
 
@@ -142,7 +146,7 @@ def test_lock_writes_what_pip_reports_and_the_same_into_environment_yml() -> Non
 
 def test_make_shows_why_pip_could_not_install(tmp_path: Path) -> None:
     """A conflict's reason is among the lines that pip's own -q leaves out."""
-    for name in ("Makefile", "pyproject.toml"):
+    for name in ("Makefile", "install.py", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "constraints.txt").write_text("pip==0.0.1\n")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "PIP"))}
@@ -190,46 +194,84 @@ def wheel_names(wheel: Path) -> set[str]:
         return set(archive.namelist())
 
 
-def test_wheel_holds_every_file_of_both_packages_but_the_hidden_cases(source_copy: Path, wheel_names: set[str]) -> None:
-    files = [path for name in ("course_lib", "autograder") for path in (source_copy / name).rglob("*")]
-    names = {path.relative_to(source_copy).as_posix() for path in files if path.is_file()}
-    expected = {name for name in names if not name.startswith("autograder/hidden/")}
-    assert "course_lib/__init__.py" in expected
-    assert expected <= wheel_names
-    assert not any(name.startswith("autograder/hidden/") for name in wheel_names)
+def files_of(source: Path, package: str) -> set[str]:
+    return {path.relative_to(source).as_posix() for path in (source / package).rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("command", ["release", "grade", "report"])
-def test_grading_with_the_wheel_says_what_is_missing(wheel: Path, tmp_path: Path, command: str) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path / "installed")
+def test_what_students_install_is_course_lib_and_no_grader(source_copy: Path, wheel_names: set[str]) -> None:
+    assert files_of(source_copy, "course_lib") <= wheel_names
+    assert {name.split("/")[0] for name in wheel_names if ".dist-info/" not in name} == {"course_lib"}
+
+
+@pytest.fixture(scope="module")
+def graders_wheel(source_copy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("grader")
+    command = [sys.executable, "-m", "autograder.authoring.wheel", folder]
+    subprocess.run(command, cwd=source_copy, env={**os.environ, "PYTHONPATH": str(source_copy)}, check=True)
+    (made,) = folder.glob("*.whl")
+    assert made.name.startswith("transformer_course_grader-")
+    return made
+
+
+def test_the_instructors_wheel_is_the_grader_with_its_sources(source_copy: Path, graders_wheel: Path) -> None:
+    with zipfile.ZipFile(graders_wheel) as archive:
+        names = set(archive.namelist())
+    assert files_of(source_copy, "autograder") <= names
+    assert {f"autograder/sources/{name}" for name in files_of(source_copy, "solutions")} <= names
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"autograder"}
+
+
+def test_a_class_is_graded_with_installed_wheels_alone(wheel: Path, graders_wheel: Path, tmp_path: Path) -> None:
+    """From init to export, with nothing of this checkout in reach."""
+    packages = tmp_path / "lib" / "site-packages"
+    for each in (wheel, graders_wheel):
+        with zipfile.ZipFile(each) as archive:
+            archive.extractall(packages)
     forget_this_checkout = "sys.meta_path[:] = [f for f in sys.meta_path if 'editable' not in f.__module__]"
-    program = f"import runpy, sys; {forget_this_checkout}; runpy.run_module('autograder', run_name='__main__')"
-    done = subprocess.run(
-        [sys.executable, "-c", program, command, "--course", str(tmp_path / "class")],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1
-    assert "it holds no hidden cases" in done.stderr and "repository" in done.stderr
-    assert "Traceback" not in done.stderr
+    (tmp_path / "sitecustomize.py").write_text(f"import sys; {forget_this_checkout}")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(packages)])}
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-m", "autograder", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("init")
+    run("release", STEM)
+    course = Course(tmp_path / "class")
+    hand_in(course, "ada", solved())
+    assert "1 graded" in run("grade", STEM)
+    verdict = read_verdict(course.verdict(STEM, "ada"))
+    assert verdict.points == verdict.max_points > 0
+    run("export")
+    where = "import autograder, course_lib; print(autograder.__file__, course_lib.__file__)"
+    done = subprocess.run([sys.executable, "-c", where], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout.count(str(packages)) == 2, done.stdout
 
 
-def test_wheel_holds_nothing_else(wheel_names: set[str]) -> None:
-    tops = {name.split("/")[0] for name in wheel_names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"course_lib", "autograder"}
-
-
-def test_wheel_holds_no_students_work(source_copy: Path, tmp_path: Path) -> None:
-    """A course that is being graded keeps its submissions inside autograder/."""
+def test_wheels_hold_no_students_work(source_copy: Path, tmp_path: Path) -> None:
+    """Wherever somebody keeps a class."""
     checkout = tmp_path / "checkout"
     shutil.copytree(source_copy, checkout, ignore=shutil.ignore_patterns(".git", "build", "*.egg-info"))
     for name in ("submitted/ada/masks/timestamp.txt", "feedback/ada/masks/masks.html", "gradebook.db"):
-        path = checkout / "autograder" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("private")
-    with zipfile.ZipFile(build_wheel(checkout, tmp_path)) as archive:
-        contents = [archive.read(name) for name in archive.namelist()]
-    assert b"private" not in contents
+        for folder in ("autograder", "class", "course_lib"):
+            path = checkout / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("private")
+    command = [sys.executable, "-m", "autograder.authoring.wheel", tmp_path]
+    subprocess.run(command, cwd=checkout, env={**os.environ, "PYTHONPATH": str(checkout)}, check=True)
+    build_wheel(checkout, tmp_path)
+    wheels = list(tmp_path.glob("*.whl"))
+    assert len(wheels) == 2
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as archive:
+            assert b"private" not in [archive.read(name) for name in archive.namelist()]
+
+
+def test_an_editable_installation_has_both_packages() -> None:
+    """The one that `make` has made, from anywhere."""
+    command = "import autograder, course_lib, autograder.hidden; print(autograder.__file__)"
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([sys.executable, "-c", command], cwd="/", env=alone, capture_output=True, text=True)
+    assert Path(done.stdout.strip()).parents[1] == ROOT, done.stderr

@@ -31,16 +31,13 @@ from autograder.reporting.report import (
     Submission,
     assignment_report,
     difference,
-    duration,
     failed_property,
-    in_words,
     nameless_failures,
     outcome_of,
     rendered,
-    shortened,
-    visible,
     write_report,
 )
+from autograder.reporting.words import duration, in_words, shortened, visible
 from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises
@@ -97,10 +94,23 @@ def test_summary_counts_everybody(report):
     assert report.ungraded == ("wim",)
 
 
-def test_what_to_talk_about_names_the_frequent_mistake_and_the_new_one(report):
-    first, *_, last = report.talking_points
-    assert first == "`causal_mask`: 11 of 30 students (37\u00a0%) made the mistake “hides the diagonal”."
-    assert "no name yet" in last
+def test_what_to_talk_about_counts_those_who_failed_and_not_the_class(report):
+    first = report.to_talk_about[0]
+    assert (first.exercise, first.id) == ("causal_mask", "hides_the_diagonal")
+    assert first.how_many == "11 of the 20 who failed (55\u00a0%)"
+    assert first.section.title == "A language model is a product"
+    assert first.section.link == f"reading/{ASSIGNMENT}.html#causal_mask"
+    assert all(len(m.students) >= 0.25 * m.failed for m in report.to_talk_about)
+    assert "no name yet" in report.talking_points[-1]
+
+
+def test_a_mistake_of_few_is_worth_a_word_if_nearly_all_who_failed_made_it(tmp_path):
+    course = with_answers(tmp_path, {"eva": ("causal_mask", "is_additive"), "max": ("causal_mask", "is_additive")})
+    right = ExerciseVerdict("causal_mask", "right", 4.0, 4.0, 1.0, 1.0)
+    for number in range(60):
+        write_verdict(course, Verdict(f"s{number}", ASSIGNMENT, "graded", "", (right,)))
+    (only,) = assignment_report(course, ASSIGNMENT).to_talk_about
+    assert only.how_many == "all 2 who failed"
 
 
 def test_what_to_talk_about_names_the_exercise_that_few_solved(tmp_path):
@@ -160,7 +170,11 @@ def test_misconceptions_are_ranked_and_ready_for_the_lecture(report):
     assert (first.exercise, first.id, first.title) == ("causal_mask", "hides_the_diagonal", "hides the diagonal")
     assert first.sentence.startswith("You leave out the diagonal. A position may see itself.")
     assert first.properties == ("the first position sees only itself, the last one sees all",)
-    assert first.hints == tuple(all_exercises()["causal_mask"].hints[:2])
+    assert first.program == "def causal_mask(n):\n    everything = torch.ones(n, n, dtype=torch.bool)\n    " + (
+        "return torch.tril(everything, diagonal=-1)"
+    )
+    assert first.shown.message.startswith("On the input n = 4: The first row allows no key at all.")
+    assert "expected" in first.shown.picture
     assert ("-", "    return torch.tril(everything, diagonal=-1)") in first.difference
     assert ("+", "    return torch.tril(everything, diagonal=0)") in first.difference
     assert "diagonal=-1" in first.examples[0]
@@ -240,9 +254,9 @@ def test_flagged_zeroed_late_slow_and_odd_ones_are_named(report):
 
 
 def test_copied_answer_is_found_and_honest_ones_are_not(report):
-    (pair,) = report.pairs
-    assert (pair.first, pair.second) == ("hedy", "radia")
-    assert [answer.exercise for answer in pair.answers] == ["window_mask"]
+    (group,) = report.alike
+    assert group.students == ("hedy", "radia")
+    assert group.exercises == ("window_mask",)
 
 
 def test_page_says_all_of_it(html, report):
@@ -254,7 +268,11 @@ def test_page_says_all_of_it(html, report):
         "Five cells lost their ids",
         "Stopped after 60 s in cell 12.",
         "1 day 3 hours late",
-        "Likeness is no proof of copying",
+        "It does not show who wrote it, nor that anybody broke a rule",
+        "Who needs help",
+        "7 of 8 answers could not be run.",
+        "How the exercises work",
+        "=1+1 Doe, ada",
         "27 submissions: limits, namespaces, landlock, seccomp",
         "Not graded yet: wim",
     ):
@@ -299,9 +317,48 @@ def test_several_assignments_have_an_overview(tmp_path):
     course = with_answers(tmp_path, {"eva": ("causal_mask", "is_additive")})
     write_verdict(course, Verdict("eva", "03_positions", "graded"))
     page = Markup(write_report(course).read_text(encoding="utf-8"))
-    assert [link for link in page.values("href") if link.startswith("#")] == ["#assignment-1", "#assignment-2"]
-    only = Markup(write_report(course, ["03_positions"]).read_text(encoding="utf-8"))
+    assert {link for link in page.values("href") if link.startswith("#")} == {"#assignment-1", "#assignment-2"}
+    assert "Everybody, across assignments" in page.text
+    alone = write_report(course, ["03_positions"])
+    assert alone.name == "report_03_positions.html" and (tmp_path / "projector_03_positions.html").exists()
+    only = Markup(alone.read_text(encoding="utf-8"))
     assert "03_positions" in only.text and ASSIGNMENT not in only.text
+
+
+def test_one_student_across_assignments(course, html):
+    path = write_report(course, student="ken")
+    assert path.name == "report_of_ken.html"
+    page = Markup(path.read_text(encoding="utf-8"))
+    text = " ".join(page.text.split())
+    assert "=1+1 Doe, ken" in text and "1 day 3 hours late" in text and "not marked yet" in text
+    assert "hedy" not in text and "radia" not in text
+    links = [link for link in page.values("href") if link.startswith("#")]
+    assert links == ["#02_masks"] and "02_masks" in page.values("id")
+    with pytest.raises(CourseError, match="no student nobody"):
+        write_report(course, student="nobody")
+
+
+def test_projector_shows_nothing_of_any_student(course, html, report):
+    page = (course.root / "projector.html").read_text(encoding="utf-8")
+    text = " ".join(Markup(page).text.split())
+    assert "hides_the_diagonal" not in text and "A position may see itself." in text
+    assert "diagonal=-1" in text and "11 of the 20 who failed" in text
+    for student in report.names.values():
+        assert student not in text
+    assert not re.search(r"\b(ada|hedy|radia|emmy|ken)\b", text) and "Doe" not in text
+    assert not any(
+        line.strip() in text
+        for m in report.misconceptions
+        for e in m.examples
+        for line in e.splitlines()
+        if len(line) > 40 and line.strip() not in m.program
+    )
+
+
+def test_the_text_of_the_notebook_is_there_to_link_to(course, html):
+    page = Markup((course.root / "reading" / f"{ASSIGNMENT}.html").read_text(encoding="utf-8"))
+    assert set(exercise_names()) <= set(page.values("id"))
+    assert "The causal mask" in page.text and "of 4 points" not in page.text
 
 
 def test_nothing_graded_yet_says_what_to_do(tmp_path):
@@ -341,8 +398,11 @@ def test_page_is_the_same_each_time(course, html):
 def test_page_asks_for_nothing(html):
     page = Markup(html)
     assert not page.values("src") and not re.search(r"@import|url\(|https?:", html)
-    links = set(page.values("href"))
-    assert links == {"data:,", f"feedback/ada/{ASSIGNMENT}/{ASSIGNMENT}.html"}
+    links = {link.partition("#")[0] for link in page.values("href")}
+    assert links == {
+        *("", "data:,", "projector.html"),
+        *(f"feedback/ada/{ASSIGNMENT}/{ASSIGNMENT}.html", f"reading/{ASSIGNMENT}.html"),
+    }
     policy = next(v for v in page.values("content") if "default-src" in v)
     assert policy.startswith("default-src 'none'") and "script-src 'sha256-" in policy
 
@@ -365,7 +425,9 @@ def test_strange_texts_do_not_break_the_page():
     verdict = Verdict("eve", ASSIGNMENT, "flagged", strange, (answer,), (strange,) * 50, (strange,))
     submission = Submission(verdict, None, 0, 5, "")
     nameless = tuple(nameless_failures([verdict]))
-    page = rendered([AssignmentReport(ASSIGNMENT, "", (submission,), (), False, (), (), nameless, ())], "transformer")
+    report = AssignmentReport(ASSIGNMENT, "", (submission,), (), False, (), (), nameless, (), {"eve": strange})
+    pages = {"everybody": ["eve"], "projector": "projector.html", "course_id": "transformer"}
+    page = rendered("report.html.j2", reports=[report], **pages)
     page.encode("utf-8")
     assert len(page) < 60_000
     assert "{{ 7 * 7 }}{% raw %}" in page and "\\ud83d" in page and "\\u001b" in page
@@ -457,7 +519,7 @@ def test_browser_shows_the_page_and_asks_for_nothing_else(page, address):
     assert page.requests == [address]
     assert page.complaints == []
     assert page.title() == "Class report · transformer"
-    for name in ("Class report", "Scores", "Exercises", "Misconceptions", "Near-identical answers"):
+    for name in ("Class report", "Who needs help", "Exercises", "Misconceptions", "Near-identical answers"):
         expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
     heights = page.locator(".histogram .column span").evaluate_all("bars => bars.map(bar => bar.clientHeight)")
     assert len(heights) == 10 and max(heights) > 100 and min(heights) == 0
@@ -478,6 +540,26 @@ def test_browser_needs_no_sideways_scrolling(page, width, scheme):
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     brightness = sum(map(int, re.findall(r"\d+", background))) / 3
     assert brightness > 200 if scheme == "light" else brightness < 60
+
+
+@pytest.mark.browser
+@in_a_browser
+def test_browser_shows_the_projector_large_and_whole(page, address):
+    """Nothing is cut off or smaller than 18 pixels, on a projector and on a phone."""
+    other = page.context.browser.new_page()
+    other.goto(address.replace("report.html", "projector.html"))
+    other.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
+    for width in (1920, 420):
+        other.set_viewport_size({"width": width, "height": 1080})
+        assert not scrolls_sideways(other)
+    other.set_viewport_size({"width": 1920, "height": 1080})
+    sizes = other.locator("p, li, pre code").evaluate_all(
+        "all => all.map(e => parseFloat(getComputedStyle(e).fontSize))"
+    )
+    assert min(sizes) >= 18
+    cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== 'inline').length"
+    assert other.locator("main *").evaluate_all(cut) == 0
+    other.close()
 
 
 @pytest.mark.browser

@@ -1,4 +1,4 @@
-"""Near-identical answers are found however their names and layout were changed, and honest ones are left alone."""
+"""Near-identical answers are found however names, layout and order were changed, and honest ones are left alone."""
 
 from __future__ import annotations
 
@@ -7,9 +7,22 @@ import random
 from collections import Counter
 
 import pytest
+from classroom import released
 
+from autograder.classroom.course import Course
 from autograder.reporting import similar
-from autograder.reporting.similar import Known, SharedAnswer, normalised, parsed, rename, similar_pairs
+from autograder.reporting.shown import known_fragments
+from autograder.reporting.similar import (
+    SharedAnswer,
+    code_in,
+    fragments_of,
+    fragments_shown,
+    parsed,
+    rename,
+    similar_groups,
+    similar_pairs,
+    tokens_in,
+)
 from course_lib.exercises import all_exercises
 
 STUB = '''def pad_batch(sequences, pad_id):
@@ -52,7 +65,23 @@ ANOTHER_IDEA = """def pad_batch(sequences, pad_id):
     tensors = [torch.tensor(sequence) for sequence in sequences]
     return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=pad_id)
 """
-KNOWN = {"pad_batch": Known([REFERENCE], STUB)}
+MATRIX = """def own(x, n):
+    left = torch.arange(n).repeat_interleave(3)
+    right = torch.linspace(0.5, 2.5, steps=n)
+    scale = x.std(dim=-1, correction=0).clamp(min=1e-3)
+    shifted = torch.roll(x, shifts=2, dims=-1)
+    total = left[:n] + right.flip(0) * scale.mean()
+    return total.cumsum(0) - shifted.sum(dim=-1)[:n]
+"""
+REORDERED = """def own(x, n):
+    s2 = torch.roll(x, shifts=2, dims=-1)
+    b = torch.linspace(0.5, 2.5, steps=n)
+    s1 = x.std(dim=-1, correction=0).clamp(min=1e-3)
+    a = torch.arange(n).repeat_interleave(3)
+    t = a[:n] + b.flip(0) * s1.mean()
+    return t.cumsum(0) - s2.sum(dim=-1)[:n]
+"""
+KNOWN = fragments_shown([REFERENCE, STUB])
 
 
 def one_exercise(**texts):
@@ -103,20 +132,34 @@ def test_result_does_not_depend_on_the_order_of_students():
     assert similar_pairs(dict(reversed(texts.items())), KNOWN) == similar_pairs(texts, KNOWN)
 
 
+def test_lines_in_another_order_are_found():
+    (pair,) = similar_pairs({"ada": {"own": MATRIX}, "bob": {"own": REORDERED}}, frozenset())
+    assert pair.answers[0].likeness == 1.0
+    first, second = pair.answers[0].marked_lines()
+    assert all(same for _, same in first) and all(same for _, same in second)
+
+
+def test_three_who_share_are_one_group():
+    texts = one_exercise(ada=OWN_IDEA, bob=COPIED, cem=OWN_IDEA.replace("width", "most"), eve=ANOTHER_IDEA)
+    texts |= {"xi": {"own": MATRIX}, "yo": {"own": REORDERED}}
+    groups = similar_groups(texts, KNOWN)
+    assert {group.students for group in groups} == {("ada", "bob", "cem"), ("xi", "yo")}
+    assert {len(group.pairs) for group in groups} == {3, 1}
+
+
 def test_chosen_names_are_exchangeable_and_others_are_not():
     def tokens(text):
-        return rename(normalised(text, ""))
+        return rename(tokens_in(text))
 
-    assert tokens("y = x.sum(dim=0)\nz = y") == tokens("total = x.sum(dim=0)  # !\nq = total")
-    assert tokens("y = x.sum(dim=0)") != tokens("y = x.mean(dim=0)")
+    assert tokens("y = x.sum(dim=0)") == tokens("total = x.sum(dim=0)  # !") != tokens("y = x.mean(dim=0)")
+    assert tokens("y = f(x, dim=0)") != tokens("y = f(x, axis=0)")
     assert tokens("self.w = 1; self.w + self.v") == tokens("self.weight = 1; self.weight + self.v")
-    assert tokens("a: int = 1") == tokens("b = 1")
+    assert tokens("return torch.ones(n)") == tokens("return torch.ones(m)") != tokens("return torch.zeros(n)")
+    assert fragments_of("a: int = f(1, b)") == fragments_of("c = f(1, d)")
 
 
-def test_a_method_behind_that_of_the_stub_is_read_too():
-    start = "class Layer:\n    def forward(self, x):\n        "
-    text = start + "return self.helped(x)\n\n    def helped(self, x):\n        return x + 17\n"
-    assert "17" in normalised(text, start + "raise NotImplementedError\n")
+def test_pieces_of_code_in_a_text():
+    assert code_in("Call `f(x)`:\n```python\ny = 1\n```\nthen `g`.") == ["f(x)", "y = 1\n", "g"]
 
 
 def test_broken_code_is_compared_by_its_tokens():
@@ -156,15 +199,45 @@ def test_nothing_is_executed():
 def test_lines_that_are_the_same_are_marked():
     first, second = SharedAnswer("e", 1, 1, "a = f(b)\nc = 1\nreturn a", "x = f(y)\nreturn  x").marked_lines()
     assert first == [("a = f(b)", True), ("c = 1", False), ("return a", True)]
-    assert second == [("x = f(y)", True), ("return  x", True)]
+    assert second == [("x = f(y)", True), ("return x", True)]
 
 
-def test_alternatives_of_the_course_are_not_called_alike():
-    """Students who honestly found different right answers."""
-    exercise = all_exercises()["pad_batch"]
-    right = [inspect.getsource(program) for program in (exercise.reference, *exercise.alternatives)]
-    answers = {f"s{i}": {"pad_batch": text} for i, text in enumerate(right)}
-    assert similar_pairs(answers, {}) == []
+@pytest.fixture(scope="module")
+def shown_in_masks(tmp_path_factory):
+    return known_fragments(Course(tmp_path_factory.mktemp("none")), "02_masks", released("02_masks").cells)
+
+
+def test_everything_that_the_course_shows_says_nothing(shown_in_masks):
+    """Who answered as the course does, or made a mistake that it knows, is like many others."""
+    for exercise in (e for e in all_exercises().values() if e.topic == "masks"):
+        for program in (exercise.reference, *exercise.alternatives, *exercise.misconceptions):
+            text = inspect.getsource(program).partition("\ndef ")
+            own = fragments_of(f"def {text[2]}" if text[0].startswith("@") else text[0]).kept - shown_in_masks
+            assert len(own) < similar.FEWEST, (program.__name__, own)
+
+
+def test_who_made_the_same_mistake_is_not_accused(shown_in_masks):
+    """Independently, in words of their own, in one exercise or in several."""
+    ada = {
+        "causal_mask": "def causal_mask(n):\n    future = torch.triu(torch.ones(n, n)).bool()\n    return ~future",
+        "padding_mask": "def padding_mask(lengths, n):\n    return torch.arange(n) <= lengths[:, None]",
+        "masked_softmax": "def masked_softmax(scores, mask):\n    scores = scores.masked_fill(~mask, -1e9)\n"
+        "    return torch.softmax(scores, dim=-1)",
+    }
+    bob = {
+        "causal_mask": "def causal_mask(n):\n    m = torch.ones(n, n).triu(diagonal=0)\n    return m.bool() == 0",
+        "padding_mask": "def padding_mask(lengths, n):\n    p = torch.arange(n)\n    return p <= lengths.unsqueeze(1)",
+        "masked_softmax": "def masked_softmax(scores, mask):\n    filled = scores.masked_fill(mask == 0, -1e9)\n"
+        "    weights = torch.softmax(filled, dim=-1)\n    return weights",
+    }
+    assert similar_groups({"ada": ada, "bob": bob, "cem": ada}, shown_in_masks) == []
+
+
+def test_two_with_a_syntax_error_share_the_docstring_of_the_stub_and_no_more(shown_in_masks):
+    stub = next(c.source for c in released("02_masks").cells if c.get("id") == "masked_softmax")
+    broken = stub.replace("raise NotImplementedError()", "return torch.ones((2, 3)")
+    assert parsed(broken) is None
+    assert similar_groups({"ada": {"masked_softmax": broken}, "bob": {"masked_softmax": broken}}, shown_in_masks) == []
 
 
 def test_large_class_needs_few_comparisons(monkeypatch):
@@ -173,7 +246,9 @@ def test_large_class_needs_few_comparisons(monkeypatch):
     operators = ["+", "-", "*", "/", "@", "%", "**", "//"]
 
     def invented(size):
-        lines = [f"    v{i} = f{dice.randrange(200)}(v{i - 1}) {dice.choice(operators)} v0" for i in range(1, size)]
+        lines = [
+            f"    v{i} = torch.f{dice.randrange(200)}(v{i - 1}) {dice.choice(operators)} v0" for i in range(1, size)
+        ]
         return "\n".join(["def pad_batch(v0):", *lines])
 
     texts = {f"s{i:04}": invented(8) for i in range(1000)}
@@ -187,6 +262,6 @@ def test_large_class_needs_few_comparisons(monkeypatch):
         return pairs
 
     monkeypatch.setattr(similar, "combinations", counted)
-    (pair,) = similar_pairs(one_exercise(**texts), {})
+    (pair,) = similar_pairs(one_exercise(**texts), frozenset())
     assert (pair.first, pair.second) == ("s0000", "s0999")
     assert len(looked_at) < 1000 * 999 / 2 / 10

@@ -179,6 +179,17 @@ def test_nothing_is_written_while_nbgrader_runs(empty_folder, monkeypatch):
     assert list(empty_folder.iterdir()) == []
 
 
+def test_progress_is_kept_on_a_mounted_drive(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COURSE_PROGRESS", raising=False)
+    monkeypatch.setattr(record, "DRIVE", tmp_path / "MyDrive")
+    record.note_hint("softmax")
+    (tmp_path / "MyDrive").mkdir()
+    record.note_hint("softmax")  # counts on from what was noted before the Drive was there
+    assert json.loads((tmp_path / "MyDrive" / record.FILE_NAME).read_text())["softmax"]["hints"] == 2
+    assert json.loads((tmp_path / record.FILE_NAME).read_text())["softmax"]["hints"] == 1
+
+
 def test_a_folder_that_cannot_be_written_is_no_reason_to_stop(monkeypatch):
     monkeypatch.setenv("COURSE_PROGRESS", "no/such/folder/progress.json")
     assert check(causal_mask).passed
@@ -245,7 +256,7 @@ def test_hints_say_when_they_start_over_and_a_check_offers_the_next():
     assert "gives hint 1 of" in str(check("causal_mask", lambda n: wrong(n, n)))
     texts = [str(hint("causal_mask")) for _ in range(5)]
     assert "gives hint 2 of" in str(check("causal_mask", lambda n: wrong(n, n)))
-    assert texts[4].startswith("You have seen all of them; from the start again. Hint 1 of")
+    assert texts[4].startswith("You have seen all of them; they start again. Hint 1 of")
 
 
 def test_a_constant_is_no_attempt():

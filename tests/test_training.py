@@ -419,6 +419,12 @@ def test_wrong_in_a_way_of_their_own(exercise, wrong):
     assert report.outcome == "wrong" and report.points < report.max_points
 
 
+def test_a_rate_at_another_step_than_the_inputs_is_told_as_such():
+    report = check("warmup_rate", lambda step, d_model, warmup: min(step**0.5, step * warmup**1.5))
+    asked = "On the input step = 2, d_model = 4, warmup = 5: With the same d_model and warmup, but at step 5, the rate"
+    assert f"{asked} should be 0.223607, but it is 2.23607" in " ".join(str(report).split())
+
+
 # --- two mistakes at once ---------------------------------------------------------------------------------
 
 

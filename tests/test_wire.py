@@ -12,10 +12,13 @@ import torch
 
 from autograder.walls.inside import runner, wire
 from autograder.walls.inside.wire import HEADER, Channel, Late, WireError, decode, encode
-from course_lib.checking.bench import Opaque
+from autograder.walls.runners import RemoteBench
+from course_lib.checking.bench import Bench, Opaque
+from course_lib.checking.grading import grade
 from course_lib.checking.inputs import AffineMap, NextTokenTable
 from course_lib.checking.settings import TinyTraining
-from course_lib.checking.subject import same_answer
+from course_lib.checking.subject import Subject, same_answer
+from course_lib.exercises import all_exercises
 
 
 def through(value, **options):
@@ -88,6 +91,44 @@ def test_settings_reach_the_runner():
 def test_the_judge_takes_no_objects():
     with pytest.raises(WireError):
         through(AffineMap(torch.ones(2, 2), torch.ones(2)))
+
+
+class RunnerHere:
+    """A runner in this process. What it is asked and what it replies go through the wire all the same."""
+
+    def __init__(self, obj):
+        self.inside = runner.Runner(channel=None, shell=None)
+        self.inside.benches = [Bench(obj)]
+
+    def request(self, seconds, do, *, limit, **details):
+        reply = getattr(self.inside, f"do_{do}")(**through(details, objects=runner.make_object))
+        return through(reply, opaque=Opaque)
+
+
+@pytest.mark.parametrize(
+    ("exercise", "mistake"),
+    [
+        ("split_heads", "forgets_the_exchange"),  # its gradient is asked for at a place that it does not have
+        ("TokenEmbedding", "AddsARow"),  # the check's numbers do not fit into its table
+        ("softmax", "returns_exp_of_x"),
+        ("train_step", "returns_the_graph"),
+        ("Encoder", "ForgetsTheNormAtTheEnd"),
+    ],
+)
+def test_the_judge_names_what_the_notebook_names(exercise, mistake):
+    exercise = all_exercises()[exercise]
+    (wrong,) = (m for m in exercise.misconceptions if m.__name__ == mistake)
+    here, there = Subject(wrong), Subject(RemoteBench(RunnerHere(wrong), 0, seconds=1e6))
+    reports = [grade(exercise, subject) for subject in (here, there)]
+    assert [report.misconception for report in reports] == [mistake, mistake]
+    assert reports[0].points == reports[1].points
+
+
+def test_the_judge_accepts_a_table_with_sparse_gradients():
+    exercise = all_exercises()["TokenEmbedding"]
+    (right,) = (a for a in exercise.alternatives if a.__name__ == "DerivedFromTorchs")
+    assert right(7, 4).sparse
+    assert grade(exercise, Subject(RemoteBench(RunnerHere(right), 0, seconds=1e6))).passed
 
 
 HOSTILE = {

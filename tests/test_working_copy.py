@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -307,10 +308,24 @@ def test_everything_of_the_student_is_ignored_by_git(tmp_path):
     assert ignored.stdout.split("\n")[:-1] == written
 
 
-def test_lab_opens_the_copy():
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert f"default_url=/lab/tree/{working_copy.WORK.name}/{build.stems()[0]}.ipynb" in makefile
-    assert "-m autograder.working_copy" in makefile
+def test_lab_opens_the_copy(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(working_copy, "copy_notebooks", lambda: 0)
+    monkeypatch.setattr(sys, "argv", ["working_copy", "--open", "--port=9000"])
+    monkeypatch.setattr(
+        working_copy.subprocess,
+        "run",
+        lambda command, env: asked.append((command, env)) or SimpleNamespace(returncode=0),
+    )
+    assert working_copy.main() == 0
+    (command, env), first = asked[0], build.stems()[0]
+    assert command[1:4] == ["-m", "jupyter", "lab"] and command[-1] == "--port=9000"
+    assert f"--LabApp.default_url=/lab/tree/{working_copy.WORK.name}/{first}.ipynb" in command
+    settings = Path(env["JUPYTER_CONFIG_PATH"].split(os.pathsep)[0])
+    assert json.loads((settings / "labconfig" / "page_config.json").read_text())["disabledExtensions"][
+        "@jupyter/nbgrader"
+    ]
+    assert "-m autograder.working_copy --open" in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")

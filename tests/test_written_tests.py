@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -11,15 +12,15 @@ import pytest
 import torch
 
 from autograder.classroom.seed import PUBLIC
-from autograder.hidden import check_hidden
+from autograder.hidden import all_hidden, check_hidden, conceal
 from course_lib import check
 from course_lib.checking.diagnosis import sentence_of
 from course_lib.checking.disguise import disguised
 from course_lib.checking.grading import grade, refusal
 from course_lib.checking.report import Report
 from course_lib.checking.subject import Subject
-from course_lib.checking.tried import shown_by
-from course_lib.checking.written_test import WrittenTest, whole_points
+from course_lib.checking.tried import Findings, shown_by
+from course_lib.checking.written_test import Reply, WrittenTest, whole_points
 from course_lib.exercises import written_tests
 
 EXERCISES = list(written_tests().values())
@@ -114,10 +115,13 @@ def looks(function) -> tuple:
     )
 
 
+NAMED = {"getattr", "range", "abs"}  # by the code of every implementation; the last two by what only takes time
+
+
 def test_implementations_look_alike():
     everything = [made(name) for name in (*CAUSAL.right, *CAUSAL.mistakes)]
     assert all(looks(one) == looks(everything[0]) for one in everything)
-    assert {name for one in everything for name in one.__code__.co_names if not name.startswith("_")} <= {"getattr"}
+    assert {name for one in everything for name in one.__code__.co_names if not name.startswith("_")} == NAMED
     assert {line for one in everything for *_, line in one.__code__.co_lines()} <= {1, None}
     with pytest.raises(OSError):
         inspect.getsource(everything[0])
@@ -131,16 +135,45 @@ def test_a_program_is_never_twice_the_same_code():
 # --- the questions --------------------------------------------------------------------------------------------------
 
 
-def test_no_round_has_two_right_implementations_or_a_mistake_twice():
-    questions = CAUSAL.questions("a class", everything=True)
+@pytest.mark.parametrize(("everything", "times"), [(True, 1), (False, 2)])
+def test_no_round_has_two_right_implementations_or_a_mistake_twice(everything, times):
+    questions = CAUSAL.questions("a class", everything)
     rounds = {case["round"] for case in questions}
-    assert len(rounds) == len(CAUSAL.right)
+    assert len(rounds) == times * len(CAUSAL.right)
     for number in rounds:
         here = [case for case in questions if case["round"] == number]
         assert sum(case["is_right"] for case in here) == 1
         assert len({case["stands_for"] for case in here}) == len(here)
-    times = Counter(case["stands_for"] for case in questions)
-    assert {times[name] for name in CAUSAL.right} == {1} and {times[name] for name in CAUSAL.mistakes} == {2}
+    asked = Counter(case["stands_for"] for case in questions)
+    mistakes = CAUSAL.mistakes if everything else CAUSAL.shown
+    assert {asked[name] for name in CAUSAL.right} == {times} and {asked[name] for name in mistakes} == {2}
+
+
+@pytest.mark.parametrize("everything", [True, False])
+@pytest.mark.parametrize("accepted", [0.2, 0.5, 0.8])
+def test_guessing_does_not_pay(everything, accepted):
+    dice, questions = random.Random(0), CAUSAL.questions("a class", everything)
+    guesses = [[Reply(case, dice.random() < accepted) for case in questions] for _ in range(500)]
+    reports = [Findings(CAUSAL, replies).report(is_diagnosed=False) for replies in guesses]
+    if everything:
+        reports = [conceal(all_hidden()[CAUSAL.name], report) for report in reports]
+    assert sum(report.points > 0 for report in reports) <= 5
+
+
+def test_the_same_program_does_not_take_the_same_time_twice():
+    """Counted in calls. Otherwise some right implementations would be known by it: no mistake makes as few."""
+
+    def calls(function) -> int:
+        events: list[str] = []
+        sys.setprofile(lambda frame, event, argument: events.append(event))
+        try:
+            function(4)
+        finally:
+            sys.setprofile(None)
+        return len(events)
+
+    right, wrong = (Counter(calls(made(name, s)) // 30 for s in range(40)) for name in ("by_comparison", "is_additive"))
+    assert (right & wrong).total() > 20
 
 
 def test_a_seed_draws_order_and_disguise_and_nothing_is_shown_of_it():

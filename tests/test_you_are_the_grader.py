@@ -148,6 +148,8 @@ def dropout_that_is_always_on(x, noise, p, training):
         ("perplexity", half_mended_perplexity, "mean_of_batch_means"),
         ("causal_heads", half_mended_heads, "scales_by_d_model"),
         ("dropout", dropout_that_is_always_on, "always_drops"),
+        ("dropout", lambda x, noise, p, training: x * (noise >= p) / p if training else x, "divides_by_p"),
+        ("dropout", lambda x, noise, p, training: F.dropout(x, p, training), "leaves_it_to_torch"),
     ],
 )
 def test_what_is_still_wrong_is_named(exercise, mended, mistake):

@@ -6,7 +6,9 @@ Both say where the course lives, and both take it from one place: ``[tool.course
 import tomllib
 from pathlib import Path
 
-PROJECT_FILE = Path(__file__).resolve().parents[2] / "pyproject.toml"
+from autograder.project import PROJECT
+
+PROJECT_FILE = PROJECT / "pyproject.toml"
 
 # Students see this cell, so it stays short and plain. It must run on Colab's old IPython (7.34) and print
 # nothing when all is well, since stderr output costs points. `_render_traceback_` is IPython's hook for an
@@ -34,14 +36,24 @@ if importlib.util.find_spec("course_lib") is None:
 
     # --no-deps: the course needs only what Colab has, and must not move any of it to another version.
     package = os.environ.get("COURSE_PACKAGE", "git+@REPOSITORY@@@BRANCH@")
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--retries=0", "--timeout=10"]
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--retries=0", "--timeout=10", package]
+    nobody_to_ask = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}  # else git waits for a password
+    said = "no answer within three minutes: timed out"
     try:
-        subprocess.run([*install, package], check=True, capture_output=True, timeout=180)
-    except subprocess.SubprocessError:
+        done = subprocess.run(install, capture_output=True, text=True, timeout=180, env=nobody_to_ask)
+        said = done.stderr if done.returncode else ""
+    except subprocess.TimeoutExpired:
+        pass
+    if said:
+        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        reasons = [line for sign in ("fatal:", "error: path", "ERROR:", "×") for line in lines if line.startswith(sign)]
+        reason = (reasons or lines)[0]
+        no_network = any(sign in reason for sign in ("resolve host", "onnect", "timed out", "unreachable"))
+        advice = "Check the network" if no_network else "Check that this address and branch exist and are public"
         raise SetUpNeeded(
-            "The course could not be installed from " + package + ": "
-            "check the network connection, then run this cell again."
-        ) from None
+            "The course could not be installed from " + package + " (" + reason + "). "
+            + advice + ", then run this cell again."
+        )
     importlib.invalidate_caches()
 """
 

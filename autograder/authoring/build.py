@@ -49,11 +49,12 @@ from autograder.classroom.class_folder import DEFAULT
 from autograder.classroom.course import Course, put_own_commands_on_path
 from autograder.files import content_of, told_of_kept_files, write_whole
 from autograder.hidden import all_hidden
+from autograder.project import PROJECT
 from autograder.working_copy import NOTEBOOKS, ROOT, WORK, cell_id, is_untouched, keep_work, shown
 from course_lib.checking.exercise import Exercise
 from course_lib.exercises import TOPICS, all_exercises
 
-SOLUTIONS = ROOT / "solutions"
+SOLUTIONS = PROJECT / "solutions"
 COURSE = ROOT / DEFAULT
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}

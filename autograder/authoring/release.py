@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nbgrader.apps import NbGraderAPI
 
-from autograder.classroom.book import open_book
+from autograder.classroom.book import enter_due_date, open_book
 from autograder.classroom.cells import Mark, match_cells
 from autograder.classroom.class_folder import make_class
 from autograder.classroom.course import Course, CourseError, put_own_commands_on_path
@@ -20,23 +20,27 @@ from autograder.classroom.course import Course, CourseError, put_own_commands_on
 
 def release(course: Course, assignments: Sequence[str], new_seed: bool = False) -> list[Path]:
     """Write the sources and generate the releases of these assignments. The first one makes the class's seed."""
-    from autograder.authoring.build import as_text, solution_notebook, stems
+    from autograder.authoring.assignment import assignment_notebook
+    from autograder.authoring.build import SourceError, as_text
 
-    unknown = sorted(set(assignments) - set(stems()))
-    if unknown:
-        raise CourseError(f"There is no assignment {unknown[0]}. There are: {', '.join(stems())}.")
     put_own_commands_on_path()
     make_class(course.root, new_seed)
+    rules = course.rules()
     released = []
     with quiet_nbgrader():
         api = NbGraderAPI(config=course.config())
         for assignment in assignments:
-            source = solution_notebook(assignment)
+            try:
+                source = assignment_notebook(rules.of(assignment))
+            except SourceError as error:
+                raise CourseError(f"The sources cannot be built, and nothing of this was released. {error}") from None
             course.ledger.write(course.source(assignment), as_text(source))
             for path in released_files(course, assignment):  # nbgrader empties the folder
                 course.ledger.keep(path)
             with open_book(course) as gradebook:
                 keep_marks(course, assignment, match_cells(gradebook, assignment, source))
+                gradebook.update_or_create_assignment(assignment)
+                enter_due_date(course, gradebook, assignment)
             with old_release_unless_there_is_a_new_one(course, assignment):
                 result = api.generate_assignment(assignment, force=True)
                 if not result["success"] or not course.release(assignment).exists():

@@ -22,6 +22,8 @@ from autograder.classroom.class_folder import CONFIG
 from autograder.classroom.course import Course, CourseError
 from autograder.judging.rebuild import master_notebook
 
+# When it was handed in, and under which secret name its feedback goes back: nbgrader's exchange asks for both.
+FOR_THE_EXCHANGE = ("timestamp.txt", "submission_secret.txt")
 LOCK = ".grading"  # in the course folder, with the number of the process that grades it
 
 
@@ -97,9 +99,12 @@ def enter(
     course: Course, gradebook: Gradebook, assignment: str, student: str, judged: NotebookNode | None
 ) -> tuple[tuple[str, ...], float]:
     """Enter a submission; without a notebook, all of its cells get 0. Returns: notes on what was odd, the penalty."""
-    gradebook.update_or_create_student(student)
+    gradebook.update_or_create_student(student, **known_of(course, student))
     time, notes = submission_time(course, assignment, student)
     submission = gradebook.update_or_create_submission(assignment, student, **({"timestamp": time} if time else {}))
+    rules = course.rules().of(assignment)
+    if rules.due is not None:
+        submission.extension = rules.extension(student, course.roster().extra_time(student)) or None
     (notebook,) = [nb for nb in submission.notebooks if nb.name == assignment]
     notebook.late_submission_penalty = None
     if judged is None:
@@ -118,15 +123,35 @@ def enter(
     return notes, penalty
 
 
+def known_of(course: Course, student: str) -> dict[str, str]:
+    """What the roster knows of a student, as nbgrader calls it."""
+    person = course.roster().by_id.get(student)
+    if person is None:
+        return {}
+    found = {"first_name": person.first_name, "last_name": person.last_name, "email": person.email}
+    found["lms_user_id"] = person.canvas_id or person.moodle_id
+    return {name: value for name, value in found.items() if value}
+
+
+def enter_due_date(course: Course, gradebook: Gradebook, assignment: str) -> None:
+    """The deadline that class.toml says. If it says none, what the gradebook has stays."""
+    due = course.rules().of(assignment).due
+    if due is not None and gradebook.find_assignment(assignment).duedate != due:
+        gradebook.update_or_create_assignment(assignment, duedate=due)
+
+
 def lateness(course: Course, gradebook: Gradebook, assignment: str, student: str) -> str:
-    """All that a penalty for lateness depends on: when it was handed in, when it was due, and what the class's
-    configuration does about it. Without a due date nothing is late."""
-    due = gradebook.find_assignment(assignment).duedate
-    with suppress(MissingEntry):
-        due = due and gradebook.find_submission(assignment, student).duedate  # with an extension
+    """All that a penalty for lateness depends on: when it was handed in, when it was due, and what the class says about
+    it. Without a due date nothing is late."""
+    due = course.rules().of(assignment).due_for(student, course.roster().extra_time(student))
+    if due is None:
+        due = gradebook.find_assignment(assignment).duedate
+        with suppress(MissingEntry):
+            due = due and gradebook.find_submission(assignment, student).duedate  # with an extension
     own = course.root / CONFIG.name
     rules = own.read_text(encoding="utf-8", errors="replace") if due is not None and own.is_file() else ""
-    return "\0".join([timestamp_text(course, assignment, student), str(due or ""), rules])
+    late = str(course.rules().late) if due is not None else ""
+    return "\0".join([timestamp_text(course, assignment, student), str(due or ""), late, rules])
 
 
 def timestamp_text(course: Course, assignment: str, student: str) -> str:
@@ -193,6 +218,12 @@ def save_autograded(course: Course, assignment: str, student: str, judged: Noteb
     """Write the judged notebook where nbgrader, formgrader and feedback look for it."""
     path = course.autograded(assignment, student)
     course.ledger.write(path, nbformat.v4.writes(judged) + "\n")
-    if stamp := timestamp_text(course, assignment, student):
-        course.ledger.write(path.parent / "timestamp.txt", stamp)
+    for name in FOR_THE_EXCHANGE:
+        copy_along(course, course.submitted(assignment, student).parent / name, path.parent)
     return path
+
+
+def copy_along(course: Course, file: Path, folder: Path) -> None:
+    """Copy a file that lies beside a submission to where the next step of nbgrader looks for it, if there is one."""
+    if file.is_file():
+        course.ledger.write(folder / file.name, file.read_bytes())

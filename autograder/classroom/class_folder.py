@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autograder.classroom import class_file
 from autograder.classroom.seed import ENVIRONMENT, prepare_seed
 from autograder.errors import CourseError
 
@@ -23,8 +24,8 @@ CONFIG = Path(__file__).resolve().parent / "nbgrader_config.py"  # of a new clas
 README = """\
 # A class of the Transformer course
 
-`nbgrader_config.py` configures it, for `python -m autograder` and for nbgrader's own commands and formgrader alike.
-`hidden_seed` is the secret of its hidden cases: keep a backup, and show it to nobody.
+`class.toml` holds what you decide: deadlines, penalties, extensions, exercises, points, roster. `nbgrader_config.py`
+configures nbgrader. `hidden_seed` is the secret of the hidden cases: keep a backup, and show it to nobody.
 Everything else here is made by the commands: `python -m autograder --help` lists them.
 """
 IGNORED = "hidden_seed*\n"
@@ -35,7 +36,12 @@ SIGNS = ("hidden_seed", "submitted", "release", "gradebook.db")
 def make_class(folder: Path, new_seed: bool = False) -> list[Path]:
     """Make what a class needs, and leave alone what is there. Returns: what was made."""
     make_folder(folder)
-    wanted = {CONFIG.name: CONFIG.read_text(encoding="utf-8"), "README.md": README, ".gitignore": IGNORED}
+    wanted = {
+        class_file.FILE: class_file.TEMPLATE,
+        CONFIG.name: CONFIG.read_text(encoding="utf-8"),
+        "README.md": README,
+        ".gitignore": IGNORED,
+    }
     made = [folder / name for name in wanted if not (folder / name).exists()]
     for path in made:
         path.write_text(wanted[path.name], encoding="utf-8")
@@ -48,7 +54,10 @@ def make_class(folder: Path, new_seed: bool = False) -> list[Path]:
 
 def make_folder(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if not folder.exists():
+            folder.mkdir(mode=0o700)  # what is handed in, and the marks, are nobody else's on a shared machine
+        folder.mkdir(exist_ok=True)
     except FileExistsError:
         raise CourseError(f"--course takes a folder, and {folder} is a file.") from None
     except OSError as error:
@@ -84,6 +93,7 @@ def configuration(folder: Path, db: str = "") -> Config:
         else:
             os.environ[ENVIRONMENT] = before
     config.CourseDirectory.root = str(folder)
+    class_file.require_one_penalty(config, own)
     if db or not own.exists() or not config.CourseDirectory.db_url:
         config.CourseDirectory.db_url = db or f"sqlite:///{folder / 'gradebook.db'}"
     if not own.exists() or not config.Exchange.root:

@@ -4,11 +4,15 @@ Recognised without being told:
 
     ada/02_masks/02_masks.ipynb, ada/02_masks.ipynb                    a folder for each student
     ada/Copy of 02_masks.ipynb, ada/homework.ipynb                     renamed: the content says which assignment it is
-    Ada Lovelace_12345_assignsubmission_file_/anything.ipynb           Moodle
+    Ada Lovelace_12345_assignsubmission_file_/anything.ipynb           Moodle, with folders
+    Ada Lovelace_12345_assignsubmission_file_anything.ipynb            Moodle, without
     lovelaceada_LATE_12345_67890_02_masks-1.ipynb                      Canvas
-    ada_02_masks.ipynb, 02_masks_ada.ipynb                             all in one folder
+    ada+02_masks+2026-03-02 10:30:00.000000 UTC+x/02_masks.ipynb       the inbound folder of nbgrader's exchange
+    masks-ada/02_masks.ipynb, beside masks-ben/02_masks.ipynb          repositories of GitHub Classroom
+    ada_02_masks.ipynb, Copy_of_02_masks_ada.ipynb                     all in one folder, from Colab too
 
-Anything else by a pattern. Whose a notebook is, and when it was handed in, is said by the name and the date that the
+Anything else by a pattern. If class.toml names a roster, everybody is somebody on it. A notebook in which nothing was
+written is no submission. Whose a notebook is, and when it was handed in, is said by the name and the date that the
 download itself has for a file, folder or archive, since those come from the LMS. What stands in an archive that a
 student packed says nothing about either.
 
@@ -29,14 +33,13 @@ import shutil
 import stat
 import struct
 import tempfile
-import unicodedata
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from functools import cached_property
+from datetime import UTC, datetime, timedelta
+from functools import cached_property, lru_cache
 from itertools import count
 from pathlib import Path
 from typing import IO, Literal
@@ -44,8 +47,21 @@ from typing import IO, Literal
 import nbformat
 from nbgrader.utils import parse_utc
 
+from autograder.classroom.class_file import Rules
+from autograder.classroom.collected import LmsName, Lost, remember
 from autograder.classroom.course import Course, CourseError
-from autograder.judging.rebuild import DEFINITION, Notes, NotRebuilt, plain, printable, submitted_cells, submitted_text
+from autograder.classroom.roster import Person, Roster
+from autograder.classroom.roster import student_id as student_id
+from autograder.judging.rebuild import (
+    DEFINITION,
+    Cell,
+    Notes,
+    NotRebuilt,
+    plain,
+    printable,
+    submitted_cells,
+    submitted_text,
+)
 
 MOST_BYTES_OF_A_NOTEBOOK = 100_000_000  # grading flags smaller ones already
 MOST_BYTES_OF_AN_INNER_ZIP = 300_000_000  # all that one student's archive may unpack to, archives in it included
@@ -54,22 +70,29 @@ MOST_OTHERS_OF_AN_INNER_ZIP = 20  # files that are named in the report
 DEEPEST_ZIP = 3  # the LMS's, the student's, and one that somebody zipped again
 LONGEST_PATH = 1_000  # characters, in an archive
 DEEPEST_FOLDER = 40
-LONGEST_ID = 200  # bytes: file systems take names of 255, and endings have to fit
 
 NOTEBOOK = re.compile(r"(?P<stem>.+)\.ipynb(\.txt|\.json)?", re.IGNORECASE)  # some browsers add an ending
 ARCHIVE = re.compile(r".+\.(tar|tgz|gz|bz2|xz|rar|7z)", re.IGNORECASE)
 JUNK = re.compile(
     r"__MACOSX|\.ipynb_checkpoints|\.DS_Store|Thumbs\.db|desktop\.ini|\._.*|__pycache__|\.git", re.IGNORECASE
 )
+GIT = ".git"
 MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_[a-zA-Z]*(_.*)?", re.DOTALL)
 CANVAS = re.compile(r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<number>\d+)_(?P<upload>\d+)_(?P<rest>.+)", re.DOTALL)
+INBOUND = re.compile(
+    r"(?P<name>[^+]+)\+(?P<assignment>[^+]+)\+(?P<day>\d{4}-\d\d-\d\d)[ _]"
+    r"(?P<hour>\d\d)[:_-](?P<minute>\d\d)[:_-](?P<second>\d\d)(?:\.\d+)?[ _]UTC(?:\+.*)?"
+)
 VERSION = re.compile(r"(?:[-_ ]?\((?P<browser>\d{1,4})\)|-(?P<canvas>\d{1,4}))$")
-COPY_OF = re.compile(r"(Copy of|Kopie von|Copie de|Copia de) ", re.IGNORECASE)  # Colab, in its user's language
+COPY_OF = re.compile(r"(Copy[ _]of|Kopie[ _]von|Copie[ _]de|Copia[ _]de)[ _]", re.IGNORECASE)  # Colab, in any language
 NOT_A_NAME = re.compile(
     r"\b(new version|from notebooks|copy|kopie|final|solutions?|solved|done|submission|answers?|homework|hw\d*|new"
     r"|v?\d{1,3})\b",
     re.IGNORECASE,
 )
+GIVEN_BY_TEACHERS = re.compile(r"(hw|homework|assignment|lab|week|ex|exercise|project|task|ps)\d*|\d+", re.IGNORECASE)
+FEWEST_DATES = 3  # that have to agree before it is suspicious
+SAME_TIME = 60.0  # seconds
 MOST_OF_THEM = 0.8  # of the cells that tell one release from another: people paste a cell of an earlier notebook
 UNKNOWN_DATE = (1980, 1, 1)  # what archives without dates say
 TIMESTAMP = "%Y-%m-%d %H:%M:%S.%f UTC"  # as nbgrader's exchange writes it
@@ -92,12 +115,14 @@ class Unplaced:
 
     path: str
     reason: str
+    is_lost: bool = False  # somebody's work, of which nothing counts
 
 
 @dataclass(frozen=True)
 class Collected:
     placed: tuple[Placed, ...]
     unplaced: tuple[Unplaced, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def collect(course: Course, downloaded: Path, assignment: str | None = None, pattern: str | None = None) -> Collected:
@@ -119,7 +144,10 @@ def collect(course: Course, downloaded: Path, assignment: str | None = None, pat
         download = Download(Path(scratch))
         download.read(downloaded)
         collector = Collector(course, download, downloaded.stem, assignment, rule)
-        return collector.collect()
+        collected = collector.collect()
+    lost = [Lost(downloaded.name, left.path, left.reason) for left in collected.unplaced if left.is_lost]
+    remember(course, downloaded.name, collector.lms_names, lost)
+    return collected
 
 
 def checked_pattern(pattern: str) -> re.Pattern[str]:
@@ -203,6 +231,7 @@ class Download:
     notebooks: list[Found] = field(default_factory=list)
     folders: set[tuple[str, ...]] = field(default_factory=set)  # of the download itself
     others: list[Unplaced] = field(default_factory=list)
+    repositories: set[tuple[str, ...]] = field(default_factory=set)  # folders that git has made
     numbers: Iterator[int] = field(default_factory=count)  # nothing in the scratch folder has a name that was sent
 
     def read(self, downloaded: Path) -> None:
@@ -232,15 +261,17 @@ class Download:
                 continue
             for entry in entries:
                 parts = (*outside, entry.name)
+                if entry.name == GIT:
+                    self.repositories.add(outside)
                 if JUNK.fullmatch(entry.name):
                     continue
                 if entry.is_symlink():
-                    self.leave(parts, "It is a link, and links are not followed.")
+                    self.leave(parts, "It is a link, and links are not followed.", is_lost=False)
                 elif entry.is_dir():
                     self.folders.add(parts)
                     waiting.append((entry.path, parts))
                 elif not entry.is_file():
-                    self.leave(parts, "It is not an ordinary file.")
+                    self.leave(parts, "It is not an ordinary file.", is_lost=False)
                 elif self.is_wanted(parts):
                     self.read_file(Path(entry.path), parts)
 
@@ -257,6 +288,8 @@ class Download:
                 budget.count_file()
                 name = entry_name(entry)
                 parts = (*outside, *(part for part in name.split("/") if part not in ("", ".")))
+                if GIT in parts and parcel is None:
+                    self.repositories.add(parts[: parts.index(GIT)])
                 if not parts or any(JUNK.fullmatch(part) for part in parts):
                     continue
                 if name.startswith("/") or ".." in parts or re.match(r"[A-Za-z]:", name):
@@ -281,9 +314,9 @@ class Download:
         if is_folder:
             return
         if kind == stat.S_IFLNK:
-            self.leave(parts, "It is a link, and links are not followed.")
+            self.leave(parts, "It is a link, and links are not followed.", is_lost=False)
         elif kind not in (0, stat.S_IFREG):
-            self.leave(parts, "It is not an ordinary file.")
+            self.leave(parts, "It is not an ordinary file.", is_lost=False)
         elif entry.flag_bits & 1:
             self.leave(parts, "It is protected by a password.")
         elif self.is_wanted(parts):
@@ -301,7 +334,7 @@ class Download:
         if ARCHIVE.fullmatch(name):
             self.leave(parts, "It is an archive, but not a zip. Unpack it and collect again.")
         else:
-            self.leave(parts, "It is not a notebook, so it was not copied.")
+            self.leave(parts, "It is not a notebook, so it was not copied.", is_lost=False)
         return False
 
     def take(
@@ -339,15 +372,15 @@ class Download:
         more = len(self.others) - others - MOST_OTHERS_OF_AN_INNER_ZIP
         if more > 0:
             del self.others[-more:]
-            self.leave(parts, f"It holds {more} more files from which nothing was taken.")
+            self.leave(parts, f"It holds {more} more files from which nothing was taken.", is_lost=False)
 
     def leave_unread(self, parts: tuple[str, ...], error: Exception) -> None:
         """What this machine could not read: nobody knows whether there is a notebook in the folders around it."""
         self.folders.difference_update(parts[:depth] for depth in range(1, len(parts) + 1))
         self.leave(parts, f"It cannot be read: {why(error)}.")
 
-    def leave(self, parts: tuple[str, ...], reason: str) -> None:
-        self.others.append(Unplaced(shown(parts), printable(reason)))
+    def leave(self, parts: tuple[str, ...], reason: str, is_lost: bool = True) -> None:
+        self.others.append(Unplaced(shown(parts), printable(reason), is_lost))
 
 
 def why(error: BaseException) -> str:
@@ -520,9 +553,12 @@ class Releases:
     def __init__(self, course: Course):
         self.names = course.released()
         self.patterns = {name: name_pattern(name) for name in self.names}
+        self.texts: dict[str, set[str]] = {}
         owners: dict[tuple[str, str], set[str]] = defaultdict(set)
         for name in self.names:
-            for cell in nbformat.read(course.release(name), as_version=4).cells:
+            cells = nbformat.read(course.release(name), as_version=4).cells
+            self.texts[name] = {plain(cell.source) for cell in cells}
+            for cell in cells:
                 details = cell.metadata.get("nbgrader", {})
                 kinds = {"grade id", "definition" if details.get("solution") else "text"}
                 for mark in marks(details.get("grade_id", ""), plain(cell.source)):
@@ -538,12 +574,15 @@ class Releases:
                 return named[0]
         return None
 
+    def is_untouched(self, assignment: str, path: Path) -> bool:
+        """Whether every text in it is the release's: then it may have been run, but nothing was written."""
+        cells = [cell for cell in cells_of(path) if cell.plain]
+        own = self.texts[assignment]
+        return bool(cells) and all(cell.plain in own or cell.is_as_some_release_had_it for cell in cells)
+
     def told_by(self, path: Path) -> str | None:
         """The assignment that the content of a notebook belongs to, if it has something of one release only."""
-        try:
-            cells = submitted_cells(submitted_text(path), Notes())
-        except (NotRebuilt, MemoryError):
-            return None
+        cells = cells_of(path)
         for kind in ("grade id", "text", "definition"):
             found = Counter(
                 self.owner[mark]
@@ -555,6 +594,15 @@ class Releases:
                 [(name, hits)] = found.most_common(1)
                 return name if hits >= MOST_OF_THEM * found.total() else None
         return None
+
+
+@lru_cache(maxsize=2)
+def cells_of(path: Path) -> list[Cell]:
+    """The cells of a notebook that was handed in; none if it is not one."""
+    try:
+        return submitted_cells(submitted_text(path), Notes())
+    except (NotRebuilt, MemoryError):
+        return []
 
 
 def marks(grade_id: str, text: str) -> Iterator[tuple[str, str]]:
@@ -582,7 +630,8 @@ class Claim:
     assignment: str
     is_certain: bool  # the file itself says which assignment it is
     late: bool = False
-    by: Literal["Moodle", "Canvas", "pattern", "folder"] = "pattern"  # who says whose it is
+    by: Literal["Moodle", "Canvas", "nbgrader", "pattern", "folder"] = "pattern"  # who says whose it is
+    lms: LmsName | None = None
 
     @property
     def age(self) -> tuple[float, float, int]:
@@ -600,13 +649,6 @@ class Unclear(Exception):
     """It is not certain whose file it is, or which assignment. The message says why."""
 
 
-def student_id(name: str) -> str:
-    """A name as nbgrader can use it for a folder: letters, digits, _ - and . (no +, which it has a use for)."""
-    letters = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
-    safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", letters)).strip("_.-")
-    return safe[:100].encode()[:LONGEST_ID].decode(errors="ignore").strip("_.-")
-
-
 class Collector:
     """Finds out whose each notebook is, and places it."""
 
@@ -619,25 +661,45 @@ class Collector:
         self.assignment = assignment
         self.rule = rule
         self.releases = Releases(course)
+        self.rules = course.rules()
+        self.roster = course.roster()
         self.placed: list[Placed] = []
         self.unplaced = list(download.others)
+        self.lms_names: list[tuple[str, str, LmsName]] = []  # assignment, student, what the LMS calls it
 
     def collect(self) -> Collected:
         claims: list[Claim] = []
         for found in self.download.notebooks:
             try:
-                claims.append(self.claim(found))
+                claim = self.claim(found)
             except Unclear as error:
-                self.leave(found, str(error))
+                self.leave(found, str(error), is_lost=True)
+                continue
+            if self.releases.is_untouched(claim.assignment, found.copy):
+                self.leave(
+                    found, f"Nothing was written in it: {claim.student} has handed in {claim.assignment} as it was."
+                )
+            else:
+                claims.append(claim)
         for versions in self.by_submission(self.without_namesakes(claims)):
             self.place_newest(versions)
+        self.choose_versions()
         self.report_empty_folders()
         self.placed.sort(key=lambda placed: (placed.assignment, placed.student))
         self.unplaced.sort(key=lambda unplaced: unplaced.path)
-        return Collected(tuple(self.placed), tuple(self.unplaced))
+        return Collected(tuple(self.placed), tuple(self.unplaced), tuple(self.warnings()))
 
-    def leave(self, found: Found, reason: str) -> None:
-        self.unplaced.append(Unplaced(found.path, printable(reason)))
+    def leave(self, found: Found, reason: str, is_lost: bool = False) -> None:
+        self.unplaced.append(Unplaced(found.path, printable(reason), is_lost))
+
+    def warnings(self) -> Iterator[str]:
+        dates = [found.date.timestamp() for found in self.download.notebooks if found.date and not is_inbound(found)]
+        if len(dates) >= FEWEST_DATES and max(dates) - min(dates) <= SAME_TIME:
+            when = f"{datetime.fromtimestamp(min(dates), UTC):%Y-%m-%d %H:%M} UTC"
+            yield (
+                f"All {len(dates)} files have the same date, {when}. That is when they were downloaded or "
+                "unpacked, not when they were handed in: they do not tell what was late, or which version is newer."
+            )
 
     # Whose it is.
 
@@ -646,16 +708,28 @@ class Collector:
             return self.claim_by_pattern(found, self.rule)
         depth, match = lms_name(found)
         if match and self.is_from_lms(found, depth):
-            claim = self.claimed(found, match["name"], lms_person(match))
-            if match.re is MOODLE:
-                return replace(claim, by="Moodle")
-            return replace(claim, by="Canvas", late=bool(match["late"]))
+            return self.claim_by_lms(found, match)
         name = self.name_of_folder(found) or self.name_beside_assignment(found.given[-1])
         if not name:
             raise Unclear(
                 "Nothing in its path says whose it is. Put it into a folder with the student's name, or give a pattern."
             )
+        if "assignsubmission" in name:
+            raise Unclear("Moodle has named it, but other files beside it were not named by Moodle. Collect it alone.")
         return replace(self.claimed(found, name, name), by="folder")
+
+    def claim_by_lms(self, found: Found, match: re.Match[str]) -> Claim:
+        if match.re is INBOUND:
+            found = replace(found, own_date=inbound_date(match), parcel=None)
+            named = match["assignment"] if match["assignment"] in self.releases.names else None
+            return replace(self.claimed(found, match["name"], match["name"], named), by="nbgrader")
+        number = match["number"]
+        if match.re is MOODLE:
+            claim = self.claimed(found, match["name"], lms_person(match))
+            return replace(claim, by="Moodle", lms=LmsName("Moodle", match["name"], number))
+        claim = self.claimed(found, match["name"], lms_person(match), canvas_id=number)
+        lms = LmsName("Canvas", match["name"], number, match["upload"])
+        return replace(claim, by="Canvas", late=bool(match["late"]), lms=lms)
 
     def is_from_lms(self, found: Found, depth: int) -> bool:
         """Is a name that looks like an LMS's one, or did a student give it to something in their own folder?"""
@@ -693,12 +767,27 @@ class Collector:
                 raise Unclear(f"The pattern finds the assignment {match['assignment']}, which is not released.")
         return self.claimed(found, match["student"], match["student"], named=named)
 
-    def claimed(self, found: Found, name: str, person: str, named: str | None = None) -> Claim:
-        student = student_id(name)
+    def claimed(self, found: Found, name: str, person: str, named: str | None = None, canvas_id: str = "") -> Claim:
+        if self.roster:
+            student = person = self.on_the_roster(name, canvas_id).id
+        else:
+            student = student_id(name)
         if not student:
             raise Unclear(f"No folder can be called after {name!r}. Rename it, or give a pattern.")
         assignment, is_certain = self.assignment_of(found, named)
         return Claim(found, student, person, assignment, is_certain)
+
+    def on_the_roster(self, name: str, canvas_id: str = "") -> Person:
+        """Whoever is called so. A repository is called after its assignment too, in front."""
+        words = re.split(r"[-_ ]", name)
+        people = self.roster.find([name], canvas_id)
+        for skipped in range(1, len(words)):
+            people = people or self.roster.find(["-".join(words[skipped:])])
+        if not people:
+            raise Unclear(f"{name} is not on the roster, {self.roster.path}.")
+        if len(people) > 1:
+            raise Unclear(f"{name} may be {' or '.join(person.id for person in people)}, by the roster.")
+        return people[0]
 
     def assignment_of(self, found: Found, named: str | None) -> tuple[str, bool]:
         """The assignment of a file, and whether the file itself says so by its name or content."""
@@ -727,7 +816,33 @@ class Collector:
             raise Unclear(
                 f"It is not certain which of the folders {'/'.join(folders)} is the student's. Give a pattern."
             )
-        return self.name_beside_assignment(folders[0]) or folders[0] if folders else None
+        return self.name_beside_assignment(folders[0]) or self.without_repository(folders[0]) if folders else None
+
+    def without_repository(self, folder: str) -> str:
+        """GitHub Classroom calls a repository after the assignment and the student: masks-ada."""
+        words = folder.split("-")
+        if words[-1] in ("main", "master") and len(words) > 2:  # a zip of one branch
+            words = words[:-1]
+        return "-".join(words[self.words_of_repositories(words) :])
+
+    def words_of_repositories(self, words: list[str]) -> int:
+        """How many words in front stand for the assignment: those that all folders share, up to the last that an
+        assignment may be called by. If git has made all of these folders, then all that they share."""
+        homes = [self.folders_of(found.home) for found in self.download.notebooks]
+        level = self.level or 0
+        folders = {home[: level + 1] for home in homes if len(home) > level}
+        others = [folder[-1].split("-") for folder in folders]
+        shared = 0
+        while shared < min(map(len, [words, *others])) - 1 and all(o[shared] == words[shared] for o in others):
+            shared += 1
+        made_by_git = any(self.download.repositories) and len(others) > 1
+        if made_by_git and {folder[-1] for folder in folders} <= {r[-1] for r in self.download.repositories if r}:
+            return shared
+        return max((n + 1 for n in range(shared) if self.is_of_an_assignment(words[n])), default=0)
+
+    def is_of_an_assignment(self, word: str) -> bool:
+        known = {part for name in self.releases.names for part in re.split(r"[_\- ]+", name.casefold())}
+        return word.casefold() in known or GIVEN_BY_TEACHERS.fullmatch(word) is not None
 
     @cached_property
     def level(self) -> int | None:
@@ -768,9 +883,8 @@ class Collector:
             others = people[self.folder_key(claim)] - {claim.person}
             if others:
                 names = ", ".join(sorted(others))
-                self.leave(
-                    claim.found, f"{claim.person} and {names} would both be {claim.student}. Rename one of them."
-                )
+                sentence = f"{claim.person} and {names} would both be {claim.student}. Rename one of them."
+                self.leave(claim.found, sentence, is_lost=True)
             else:
                 kept.append(claim)
         return kept
@@ -789,18 +903,28 @@ class Collector:
         if self.are_of_different_people(versions):
             for claim in versions:
                 folder = "/".join(claim.found.home)
-                self.leave(
-                    claim.found, f"It is not certain that {folder} is a folder of {claim.person}'s. Give a pattern."
-                )
+                sentence = f"It is not certain that {folder} is a folder of {claim.person}'s. Give a pattern."
+                self.leave(claim.found, sentence, is_lost=True)
             return
         *older, newest = sorted(versions, key=lambda claim: (claim.is_certain, claim.age))
         for claim in older:
             why = "newer" if claim.is_certain == newest.is_certain else f"certain to be {newest.assignment}"
             self.leave(claim.found, f"{newest.found.path} is {why}, so that one counts.")
+            if self.rules.counts == "last_on_time" and claim.found.date:
+                keep_as_earlier(
+                    claim.found.copy, claim.found.date, self.course.earlier(claim.assignment, claim.student)
+                )
         remarks = [f"It was chosen from {len(versions)} versions."] if older else []
         if newest.late:
             remarks.append("Canvas says that it was late.")
         self.place(newest, remarks)
+
+    def choose_versions(self) -> None:
+        """If the last one on time counts, put it in the place of one that came too late."""
+        for number, placed in enumerate(self.placed):
+            sentence = choose_version(self.course, placed.assignment, placed.student, self.rules, self.roster)
+            if sentence:
+                self.placed[number] = replace(placed, reason=f"{placed.reason} {sentence}")
 
     def are_of_different_people(self, versions: list[Claim]) -> bool:
         """Does a folder hold further folders, each with this assignment, and no notebook? A class, perhaps."""
@@ -813,7 +937,7 @@ class Collector:
         try:
             self.place_beside_earlier(claim, remarks)
         except OSError as error:
-            self.leave(claim.found, f"It cannot be written to {claim.student}'s folder: {why(error)}.")
+            self.leave(claim.found, f"It cannot be written to {claim.student}'s folder: {why(error)}.", is_lost=True)
 
     def place_beside_earlier(self, claim: Claim, remarks: list[str]) -> None:
         target = self.course.submitted(claim.assignment, claim.student)
@@ -839,6 +963,8 @@ class Collector:
             write_stamp(target.parent / STAMP, claim.found.date)
         if claim.found.stem != claim.assignment:
             remarks.insert(0, f"It is called {target.name} now.")
+        if claim.lms is not None:
+            self.lms_names.append((claim.assignment, claim.student, claim.lms))
         reason = " ".join([f"It is {claim.assignment} of {claim.student}.", *remarks])
         self.placed.append(Placed(claim.found.path, claim.student, claim.assignment, outcome, reason))
 
@@ -849,13 +975,13 @@ class Collector:
         for folder in self.download.folders - full:
             is_students = len(self.folders_of(folder)) == (self.level or 0) + 1 and not self.is_assignment(folder[-1])
             if is_students and moodle_person(folder) not in people - {""}:
-                self.unplaced.append(Unplaced(shown(folder), self.without_notebook(folder)))
+                self.unplaced.append(Unplaced(shown(folder), self.without_notebook(folder), is_lost=True))
 
     def without_notebook(self, folder: tuple[str, ...]) -> str:
         """If it is known what this is a download of, the student gets an empty submission: zeros with a reason."""
         sentence = "There is no notebook in this student's folder."
         moodle = MOODLE.fullmatch(folder[-1])
-        student = student_id(moodle["name"] if moodle else folder[-1])
+        student = self.id_of_folder(moodle["name"] if moodle else folder[-1])
         if not self.assignment or not student:
             return sentence
         target = self.course.submitted(self.assignment, student)
@@ -867,17 +993,36 @@ class Collector:
             return f"{sentence} No folder can be made for {student}: {why(error)}."
         return f"{sentence} {student} counts as having handed in nothing."
 
+    def id_of_folder(self, name: str) -> str:
+        try:
+            return self.on_the_roster(name).id if self.roster else student_id(name)
+        except Unclear:
+            return ""
+
 
 def lms_name(found: Found) -> tuple[int, re.Match[str] | None]:
     """The outermost name in the way of an LMS, and how deep it lies: what is inside of it is the student's."""
     for depth, part in enumerate(found.given):
-        if match := MOODLE.fullmatch(part) or CANVAS.fullmatch(part):
+        if match := MOODLE.fullmatch(part) or CANVAS.fullmatch(part) or INBOUND.fullmatch(part):
             return depth, match
     return 0, None
 
 
+def is_inbound(found: Found) -> bool:
+    match = lms_name(found)[1]
+    return match is not None and match.re is INBOUND
+
+
+def inbound_date(match: re.Match[str]) -> datetime | None:
+    """When nbgrader's exchange took it."""
+    try:
+        return datetime.fromisoformat(f"{match['day']}T{match['hour']}:{match['minute']}:{match['second']}+00:00")
+    except ValueError:
+        return None
+
+
 def lms_person(match: re.Match[str]) -> str:
-    return f"{match['name']} ({match['number']})"
+    return match["name"] if match.re is INBOUND else f"{match['name']} ({match['number']})"
 
 
 def moodle_person(folder: tuple[str, ...]) -> str:
@@ -889,6 +1034,7 @@ def moodle_person(folder: tuple[str, ...]) -> str:
 # --- in submitted/ --------------------------------------------------------------------------------------
 
 STAMP = "timestamp.txt"
+EARLIER = "%Y-%m-%d_%H-%M-%S"  # the names of versions in earlier/
 
 
 def existing_date(target: Path) -> datetime:
@@ -901,17 +1047,50 @@ def existing_date(target: Path) -> datetime:
 
 def keep_earlier(target: Path, folder: Path) -> Path:
     """Copy a submission that is about to be replaced to where nothing is ever replaced."""
+    return keep_as_earlier(target, existing_date(target), folder)
+
+
+def keep_as_earlier(file: Path, date: datetime, folder: Path) -> Path:
+    """Copy a version to where nothing is ever replaced, under the date on which it was handed in."""
     folder.mkdir(parents=True, exist_ok=True)
-    stem = f"{existing_date(target):%Y-%m-%d_%H-%M-%S}"
+    stem = f"{date:{EARLIER}}"
     names = (f"{stem}_{number}.ipynb" if number else f"{stem}.ipynb" for number in count())
     kept = next(
-        path for name in names if not (path := folder / name).exists() or filecmp.cmp(target, path, shallow=False)
+        path for name in names if not (path := folder / name).exists() or filecmp.cmp(file, path, shallow=False)
     )
     if not kept.exists():
         draft = kept.with_suffix(".part")
-        shutil.copy2(target, draft)
+        shutil.copy2(file, draft)
         os.replace(draft, kept)
     return kept
+
+
+def choose_version(course: Course, assignment: str, student: str, rules: Rules, roster: Roster) -> str:
+    """If the last version on time counts: have it lie in submitted/. Returns: a sentence if that changed something.
+
+    A version that came too late is kept in earlier/ and returns when the deadline is extended.
+    """
+    target = course.submitted(assignment, student)
+    due = rules.of(assignment).due_for(student, roster.extra_time(student))
+    if rules.counts != "last_on_time" or due is None or not target.is_file():
+        return ""
+    limit = due.replace(tzinfo=UTC) + timedelta(minutes=rules.late.grace_minutes)
+    versions = {target: existing_date(target)} | dict(earlier_versions(course.earlier(assignment, student)))
+    on_time = {path: date for path, date in versions.items() if date <= limit}
+    among = on_time or versions
+    chosen, before = max(among, key=lambda path: among[path]), versions[target]
+    if target in among and among[chosen] - before < timedelta(seconds=1):  # names in earlier/ have no fractions
+        return ""
+    keep_earlier(target, course.earlier(assignment, student))
+    write_submission(Found((chosen.name,), chosen, among[chosen]), target)
+    late = f"The one of {before:%Y-%m-%d %H:%M} UTC was late and is kept." if before > limit else ""
+    return f"The version of {among[chosen]:%Y-%m-%d %H:%M} UTC counts. {late}".strip()
+
+
+def earlier_versions(folder: Path) -> Iterator[tuple[Path, datetime]]:
+    for path in sorted(folder.glob("*.ipynb")):
+        with suppress(ValueError):
+            yield path, datetime.strptime(path.stem[:19], EARLIER).replace(tzinfo=UTC)
 
 
 def write_submission(found: Found, target: Path) -> None:

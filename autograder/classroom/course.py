@@ -1,6 +1,7 @@
 """The folder of a class (see `class_folder`) as nbgrader knows it, and what this grader keeps in it.
 
-nbgrader_config.py                         its configuration, for nbgrader and for every command here
+class.toml                                 what the instructor decides (see `class_file`); maybe a roster beside it
+nbgrader_config.py                         nbgrader's configuration, which holds for every command here too
 
 source/02_masks/02_masks.ipynb             the instructor's notebook with solutions, written by `make build`
 release/02_masks/02_masks.ipynb            what students get
@@ -9,6 +10,7 @@ earlier/ada/02_masks/2026-03-02_10-30-00.ipynb   what it replaced there
 autograded/ada/02_masks/02_masks.ipynb     with the judge's reports
 feedback/ada/02_masks/02_masks.html        for the student
 verdicts/02_masks/ada.json                 what the judge found, for the report and for regrading
+collected.json                             what the LMS calls the submissions, and what could not be placed
 hidden_seed                                the secret that this class's hidden cases are made from (see `seed`)
 gradebook.db                               nbgrader's database (any other by its address)
 kept/                                      what a person had made of one of these files before a command wrote it anew
@@ -24,7 +26,9 @@ from pathlib import Path
 from nbgrader.api import Gradebook
 from traitlets.config import Config
 
+from autograder.classroom.class_file import Rules, read_rules
 from autograder.classroom.class_folder import DEFAULT, configuration
+from autograder.classroom.roster import Roster, read_roster
 from autograder.classroom.seed import FILE, read_seed
 from autograder.errors import CourseError as CourseError
 from autograder.files import Ledger, ledger_of
@@ -55,6 +59,14 @@ class Course:
     def config(self) -> Config:
         """What nbgrader is told, and by it every command here."""
         return configuration(self.root, self.db)
+
+    def rules(self) -> Rules:
+        """What the class's own file says."""
+        return read_rules(self.root)
+
+    def roster(self) -> Roster:
+        """Who is in the class, if it has a roster."""
+        return read_roster(self.root)
 
     @property
     def ledger(self) -> Ledger:

@@ -27,10 +27,21 @@ from nbgrader.api import Gradebook
 from sqlalchemy.exc import SQLAlchemyError
 
 from autograder.classroom import book
+from autograder.classroom.class_file import AssignmentRules
+from autograder.classroom.collect import choose_version
 from autograder.classroom.course import Course, CourseError
 from autograder.hidden import all_hidden
 from autograder.judging import work
-from autograder.judging.judge import CHECK, Patience, error_output, exercise_of
+from autograder.judging.judge import (
+    CHECK,
+    HIDDEN,
+    Patience,
+    error_output,
+    exercise_of,
+    exercises_in,
+    optional_exercise,
+    points_in,
+)
 from autograder.judging.rebuild import submitted_text
 from autograder.judging.verdict import Verdict, read_verdict, write_verdict
 from autograder.judging.work import Result, Task
@@ -141,11 +152,13 @@ def plan(
         raise CourseError(f"{missing[0]} has handed in nothing for {assignment}.")
     seed = course.hidden_seed()
     released = book.master_of(course, gradebook, assignment)
-    require_current_points(assignment, released)
+    require_current_points(course.rules().of(assignment), released)
+    book.enter_due_date(course, gradebook, assignment)
     master = json.dumps(released)
     folders = class_folders(course.root, course.db)
     tasks = []
     for student in chosen:
+        choose_version(course, assignment, student, course.rules(), course.roster())
         text, unreadable = handed_in(course, assignment, student)
         digest = work.digest(text, master, seed, book.lateness(course, gradebook, assignment, student))
         task = Task(assignment, student, text, master, digest, patience, walls=walls, folders=folders, seed=seed)
@@ -153,20 +166,27 @@ def plan(
     return tasks
 
 
-def require_current_points(assignment: str, released: NotebookNode) -> None:
+def require_current_points(rules: AssignmentRules, released: NotebookNode) -> None:
     """What is judged is worth what the released notebook says. Otherwise a perfect answer would lose points."""
+    command = f"python -m autograder release {rules.name}"
+    again = f"Release again, then grade: {command}. Nothing that was handed in or marked is lost."
     for cell in released.cells:
         name = exercise_of(cell) if cell.cell_type == "code" else None
         if name is None:
             continue
+        if rules.is_dropped(name):
+            raise CourseError(f"{name} does not count in {rules.name} any more, by class.toml. {again}")
+        visible, hidden = rules.worth(name, all_exercises()[name].max_points, all_hidden()[name].points)
         is_visible = cell.metadata.nbgrader.grade_id.endswith(CHECK)
-        worth = all_exercises()[name].max_points if is_visible else all_hidden()[name].points
-        if cell.metadata.nbgrader.points != worth:
+        worth, points = visible if is_visible else hidden, cell.metadata.nbgrader.points
+        if points != worth:
             raise CourseError(
                 f"{name} is worth {worth:g} points now{'' if is_visible else ' on the hidden cases'}, but it was "
-                f"{cell.metadata.nbgrader.points:g} when {assignment} was released. Release again, then grade: "
-                f"python -m autograder release {assignment}. Nothing that was handed in or marked is lost."
+                f"{points:g} when {rules.name} was released. {again}"
             )
+    optional = [name for cell in released.cells if (name := optional_exercise(cell)) and not rules.is_dropped(name)]
+    if optional:
+        raise CourseError(f"{optional[0]} counts in {rules.name} now, by class.toml, and did not before. {again}")
 
 
 def handed_in(course: Course, assignment: str, student: str) -> tuple[str | None, str]:
@@ -232,8 +252,8 @@ def save(course: Course, gradebook: Gradebook, assignment: str, result: Result, 
 def without_points(course: Course, assignment: str) -> tuple[work.ExerciseVerdict, ...]:
     """The exercises of an assignment, none of which could be run."""
     release = nbformat.read(course.release(assignment), as_version=4)
-    names = dict.fromkeys(name for cell in release.cells if (name := exercise_of(cell)) is not None)
-    return work.unwritten([(name, all_exercises()[name].max_points, all_hidden()[name].points) for name in names])
+    worth = points_in(release.cells)
+    return work.unwritten([(name, worth[name + CHECK], worth[name + HIDDEN]) for name in exercises_in(release.cells)])
 
 
 def stand_in(course: Course, verdict: Verdict) -> NotebookNode:

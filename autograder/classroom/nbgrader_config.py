@@ -1,7 +1,12 @@
-"""nbgrader's configuration for this course. Run nbgrader's commands in this folder; all paths are relative to it."""
+"""nbgrader's configuration for this course. Run nbgrader's commands in this folder; all paths are relative to it.
+
+Deadlines, penalties, extensions, exercises and points stand in class.toml. Here is what only nbgrader knows.
+"""
 
 import os
 from pathlib import Path
+
+from autograder.classroom.class_file import configure
 
 here = Path(__file__).resolve().parent
 
@@ -11,6 +16,8 @@ c.CourseDirectory.course_id = "transformer"
 c.CourseDirectory.root = str(here)
 c.CourseDirectory.db_url = f"sqlite:///{here / 'gradebook.db'}"
 c.Exchange.root = str(here / "exchange")
+
+configure(c, here)  # late penalties, and which version counts, by class.toml
 
 # Where a kernel that nbgrader starts finds what the hidden cases of this class are made from.
 os.environ["COURSE_HIDDEN_SEED"] = str(here / "hidden_seed")

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
@@ -36,7 +37,13 @@ RIGHT, NOTHING = "right", "nothing"  # what is expected of an exercise, if not t
 
 MOODLE = "{name}_"  # begins the names of folders that come from there
 STUB = "raise NotImplementedError()"
-WRITTEN_ANSWER = "The picture above shows it: what is hidden gets no weight, and so it cannot change the result."
+WRITTEN_ANSWERS = (
+    "The picture above shows it: what is hidden gets no weight, and so it cannot change the result.",
+    "I would look at the shapes first. If they are right, then at the values on a very small example.",
+    "It sees what it should not see. So it has nothing to learn, and later, when that is missing, it fails.",
+    "I am not sure. I think that $softmax(x)$ is computed over the wrong axis.",
+    "Because the loss is an average, and an average hides the few places that matter.",
+)
 
 
 @dataclass(frozen=True)
@@ -177,7 +184,7 @@ class Work:
     def answer_all(self, turn: int = 0) -> None:
         for place in range(len(self.desk.exercises)):
             self.answer(place, turn)
-        self.write_prose()
+        self.write_prose(turn)
 
     def misunderstand(self, place: int, turn: int) -> None:
         """An answer with a misconception."""
@@ -185,11 +192,11 @@ class Work:
         mistake, text = mistakes[turn % len(mistakes)]
         self.put(place, text, mistake)
 
-    def write_prose(self) -> None:
+    def write_prose(self, turn: int = 0) -> None:
         """Something in the cells that are marked by hand."""
         for cell in self.notebook.cells:
             if cell.cell_type == "markdown" and cell.metadata.get("nbgrader", {}).get("solution"):
-                cell.source = WRITTEN_ANSWER
+                cell.source = WRITTEN_ANSWERS[turn % len(WRITTEN_ANSWERS)]
 
     def as_text(self) -> str:
         return json.dumps(self.notebook, indent=1, ensure_ascii=False) + "\n" if self.text is None else self.text
@@ -264,14 +271,20 @@ def borrowed_a_notebook(work: Work) -> None:
 
 
 def shared_answers(work: Work) -> None:
+    """In her own way of writing: what the course itself knows may be the same in any two notebooks."""
     work.answer_all(turn=4)
     work.misunderstand(1, turn=4)
     work.misunderstand(3, turn=5)
+    for place in range(len(work.desk.exercises)):
+        cell = work.cell(work.exercise(place).name)
+        cell.source = in_small_steps(cell.source)
 
 
 @student("Oskar Nyman")
 def blank(work: Work) -> None:
-    """Hands in the notebook as it was released."""
+    """Hands in the notebook with a remark and no answer."""
+    cell = work.cell(work.exercise(0).name)
+    cell.source += "\n# I did not get to this."
 
 
 @student("Leila Haddad")
@@ -405,7 +418,54 @@ def imports_the_reference(work: Work) -> None:
     work.put(1, f"from {exercise.reference.__module__} import {exercise.name}", NOTHING)
 
 
-# --- other names, other layout --------------------------------------------------------------------------
+# --- another way of writing, other names, other layout ----------------------------------------------------
+
+
+def in_small_steps(text: str) -> str:
+    """The same program, with a line and a name for each step of a long expression, as some people write."""
+    return ast.unparse(ast.fix_missing_locations(SmallSteps().visit(ast.parse(text))))
+
+
+class SmallSteps(ast.NodeTransformer):
+    """Gives a name to each call and each operation within an expression, in the order in which Python gets to them."""
+
+    STEPS = (ast.Call, ast.BinOp, ast.Compare, ast.Subscript)
+    TRANSPARENT = (*STEPS, ast.keyword, ast.Attribute, ast.UnaryOp, ast.Tuple, ast.List, ast.Slice)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.body = self.rewritten(node.body)
+        return node
+
+    def rewritten(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        made: list[ast.stmt] = []
+        for statement in body:
+            for block in ("body", "orelse", "finalbody"):
+                if isinstance(inner := getattr(statement, block, None), list):
+                    setattr(statement, block, self.rewritten(inner))
+            if isinstance(statement, ast.Assign | ast.Return) and statement.value is not None:
+                self.take_apart(statement.value, made)
+            made.append(statement)
+        return made
+
+    def take_apart(self, node: Any, made: list[ast.stmt]) -> None:
+        """Put the parts of an expression before it. Of what may run never, or more than once, nothing is taken."""
+        for place, value in ast.iter_fields(node) if isinstance(node, self.TRANSPARENT) else ():
+            if isinstance(value, list):
+                setattr(node, place, [self.step(part, made) for part in value])
+            elif isinstance(value, ast.AST):
+                setattr(node, place, self.step(value, made))
+
+    def step(self, node: Any, made: list[ast.stmt]) -> Any:
+        self.take_apart(node, made)
+        if not isinstance(node, self.STEPS) or is_super(node):
+            return node
+        name = f"step_{len(made)}"
+        made.append(ast.Assign([ast.Name(name, ast.Store())], node, lineno=0))
+        return ast.Name(name, ast.Load())
+
+
+def is_super(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
 
 
 def disguised(text: str) -> str:
@@ -485,7 +545,7 @@ def one_of_many(desk: Desk, choices: list[list[tuple[str, str]]], number: int, f
         expected, text = texts[(digit + shift) % len(texts)]
         shift += digit
         work.put(place, text, expected)
-    work.write_prose()
+    work.write_prose(number)
     id, file = f"student{number:04d}", f"student{number:04d}/{desk.assignment}.ipynb"
     submitted = sample_due_date(desk.assignment) - timedelta(minutes=number + 1)
     write_dated(desk.course.ledger, folder / file, work.as_text(), submitted)

@@ -114,14 +114,16 @@ def drawn_questions(exercise: WrittenTest, draw: Draw) -> list[Case]:
     return exercise.questions(str(draw.integer(0, 10**15)), everything=True)
 
 
-def check_hidden(name: str, obj: Any, seed: str | None = None) -> Report:
+def check_hidden(name: str, obj: Any, seed: str | None = None, points: float | None = None) -> Report:
     """Check an answer on the hidden cases of the exercise `name`. Shows the score to nbgrader as `check` does.
 
     seed: of the cases. None: that of the class whose notebook this process executes.
+    points: what the class gives for them, if that is not what the course gives.
     """
     hidden = all_hidden()[name]
     cases = hidden.cases(seed_of_this_process() if seed is None else seed)
-    return conceal(hidden, refusal(hidden.exercise, obj) or grade(hidden.exercise, Subject(obj), cases))
+    report = conceal(hidden, refusal(hidden.exercise, obj) or grade(hidden.exercise, Subject(obj), cases))
+    return report if points is None else report.worth(points)
 
 
 def conceal(hidden: Hidden, report: Report) -> Report:

@@ -71,8 +71,10 @@ def scaled_dot_product_attention(draw: Draw) -> list[Case]:
 
 @hidden(dot_product_attention.project_qkv)
 def project_qkv(draw: Draw) -> list[Case]:
-    def case(*leading: int, dtype: torch.dtype = torch.float64) -> Case:
+    def case(*leading: int, dtype: torch.dtype = torch.float64, wide_values: bool = False) -> Case:
         n, d, d_k, d_v = draw.sizes((2, 7), (2, 7), (2, 7), (2, 7))
+        if wide_values:  # only then do three equal parts always cut elsewhere
+            d_k, d_v = sorted((d_k, d_v))
         return {
             "x": draw.normal(*leading, n, d, dtype=dtype),
             "w_q": draw.normal(d, d_k, dtype=dtype),
@@ -84,7 +86,7 @@ def project_qkv(draw: Draw) -> list[Case]:
     matrices = {name: draw.normal(square, square) for name in ("w_q", "w_k", "w_v")}
     return [
         case(),
-        case(*draw.sizes((2, 4), (2, 4))),
+        case(*draw.sizes((2, 4), (2, 4)), wide_values=True),
         case(1, dtype=torch.float32),
         {"x": draw.normal(2, square + 1, square), **matrices},
     ]

@@ -14,6 +14,7 @@ import inspect
 import itertools
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,6 +41,7 @@ from course_lib.checking.written_test import WrittenTest
 from course_lib.exercises import all_exercises
 
 CHECK, HIDDEN = "_check", "_hidden"
+OPTIONAL = "_optional"  # the check of an exercise that does not count in this class
 USES_THE_REFERENCE = "uses_the_reference"
 MOST_RESTARTS = 5  # of a run whose code keeps ending its process
 LOOKS_INSIDE = re.compile(
@@ -120,7 +122,7 @@ class Submission:
     @functools.cached_property
     def exercises(self) -> list[str]:
         """In the order of the notebook."""
-        return list(dict.fromkeys(name for cell in self.cells if (name := exercise_of(cell)) is not None))
+        return exercises_in(self.cells)
 
     @functools.cached_property
     def following(self) -> dict[str, str]:
@@ -407,14 +409,19 @@ class Rounds:
 
 def write_reports(submission: Submission, judged: Judged, visible: dict[str, Report], asked: dict[str, Report]) -> None:
     """The reports become the outputs of their cells, and the verdicts on the exercises."""
-    concealed = {name: concealed_report(name, report, asked.get(name)) for name, report in visible.items()}
+    worth = points_in(submission.cells)
+    concealed = {
+        name: concealed_report(name, report, asked.get(name)).worth(worth.get(name + HIDDEN, all_hidden()[name].points))
+        for name, report in visible.items()
+    }
+    visible = {name: report.worth(worth[name + CHECK]) for name, report in visible.items()}
     for cell in submission.cells:
         name = exercise_of(cell) if cell.cell_type == "code" else None
         if name is not None:
             cell.outputs = [report_output(visible[name] if is_check(cell) else concealed[name])]
     for name, report in visible.items():
         answer = submission.rebuilt.answers.get(name, "")
-        judged.exercises.append(verdict(all_exercises()[name], report, concealed[name], answer))
+        judged.exercises.append(verdict(name, report, concealed[name], answer))
 
 
 def concealed_report(name: str, visible: Report, asked: Report | None) -> Report:
@@ -423,19 +430,19 @@ def concealed_report(name: str, visible: Report, asked: Report | None) -> Report
     return conceal(all_hidden()[name], found if visible.passed else replace(found, diagnosis=visible.diagnosis))
 
 
-def verdict(exercise: Exercise, visible: Report, concealed: Report, answer: str) -> ExerciseVerdict:
+def verdict(name: str, visible: Report, concealed: Report, answer: str) -> ExerciseVerdict:
     diagnosis = visible.diagnosis or concealed.diagnosis
     message = " ".join(check.message for check in visible.checks if check.passed is False)
     misconception, sentence = (diagnosis.id, diagnosis.sentence) if diagnosis else (None, None)
     if "raised ReferenceUsed" in message:
         misconception, sentence = USES_THE_REFERENCE, "The answer calls the course's own reference."
     return ExerciseVerdict(
-        name=exercise.name,
+        name=name,
         outcome=concealed.outcome if visible.passed else visible.outcome,
         points=visible.points,
-        max_points=exercise.max_points,
+        max_points=visible.max_points,
         hidden_points=concealed.points,
-        hidden_max_points=all_hidden()[exercise.name].points,
+        hidden_max_points=concealed.max_points,
         misconception=misconception,
         sentence=sentence,
         message=message,
@@ -460,6 +467,22 @@ def exercise_of(cell: NotebookNode) -> str | None:
         if name != grade_id and name in exercise_names():
             return name
     return None
+
+
+def exercises_in(cells: Sequence[NotebookNode]) -> list[str]:
+    """The exercises that count, in the order of the notebook."""
+    return list(dict.fromkeys(name for cell in cells if (name := exercise_of(cell)) is not None))
+
+
+def points_in(cells: Sequence[NotebookNode]) -> dict[str, float]:
+    """grade id of a check, visible or hidden -> what the class gives for it."""
+    return {grade_id_of(cell): float(cell.metadata.nbgrader.points) for cell in cells if exercise_of(cell) is not None}
+
+
+def optional_exercise(cell: NotebookNode) -> str | None:
+    """The exercise that a check belongs to which does not count in this class."""
+    name = grade_id_of(cell).removesuffix(OPTIONAL)
+    return name if name != grade_id_of(cell) and name in exercise_names() else None
 
 
 def is_check(cell: NotebookNode) -> bool:

@@ -9,6 +9,9 @@ nbgrader_config.py, so `nbgrader generate_feedback` and formgrader write the sam
 - Whatever a student wrote or printed is hostile until it is cleaned: only harmless elements, attributes and classes
   are left, and the page's Content-Security-Policy forbids scripts and all requests.
 - Pictures are part of the page, those that were pasted into a written answer too.
+- A page begins with the student's name, the score and a list of mistakes. Then come the answers with what the checks
+  say, under the headings of their sections. The course's own text and demonstrations are left out: most are not run
+  when a submission is graded, and the text speaks of their outputs.
 - The text of hidden tests is left out, long outputs are shortened.
 """
 
@@ -18,6 +21,7 @@ import html
 import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -32,13 +36,19 @@ from nbconvert.filters.highlight import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
+from nbgrader.api import Gradebook
 from nbgrader.converters import GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
+from pygments.formatters import HtmlFormatter
 from pygments.token import STANDARD_TYPES
 from traitlets.config import Config
 
+from autograder.classroom.book import FOR_THE_EXCHANGE, copy_along
 from autograder.classroom.course import Course, CourseError
 from autograder.judging.rebuild import as_dict, as_text, pictures, printable
+from autograder.judging.verdict import ExerciseVerdict, read_verdict
+from autograder.reporting.gradebook import awaiting_cells, names_in
+from autograder.working_copy import cell_id
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 NBGRADER_TEMPLATES = Path(nbgrader.__file__).parent / "server_extensions" / "formgrader" / "templates"
@@ -138,7 +148,10 @@ STYLES = {
     *("background", "border", "border-collapse", "border-left", "color", "font-size", "font-weight", "line-height"),
     *("margin", "margin-top", "padding", "padding-left", "text-align", "vertical-align"),
 }
-STYLE_VALUE = re.compile(r"(?:(?:#[0-9a-fA-F]{3,8}|rgba?\([\d., ]+\)|[a-z]+|\d*\.?\d+(?:px|em|%)?)(?: +|$))+")
+MIXED = r"color-mix\(in srgb, #[0-9a-fA-F]{6} \d+%, currentColor\)"
+STYLE_VALUE = re.compile(
+    rf"(?:(?:#[0-9a-fA-F]{{3,8}}|rgba?\([\d., ]+\)|{MIXED}|[a-z]+|\d*\.?\d+(?:px|em|%)?)(?: +|$))+"
+)
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 PICTURE = re.compile(rf"data:image/(?:png|jpeg|gif);base64,{BASE64.pattern}")
 LINK = re.compile(r"#|https?:|mailto:")
@@ -164,7 +177,8 @@ CLEANER = nh3.Cleaner(
         "details": {"open"},
         "img": {"src", "alt", "title"},
         "ol": {"start"},
-        **{tag: {"style"} for tag in ("div", "span", "table", "tr")},
+        **{tag: {"style"} for tag in ("div", "table", "tr")},
+        "span": {"style", "role", "aria-label"},
         **{tag: {"style", "align", "colspan", "rowspan"} for tag in ("td", "th")},
     },
     allowed_classes={
@@ -194,6 +208,7 @@ def cleaned_markdown(source: str, attachments: Any) -> str:
 # A class has most of its cells in common.
 markdown_without_pictures = lru_cache(maxsize=2_000)(lambda source: cleaned_markdown(source, {}))
 highlighted = lru_cache(maxsize=2_000)(Highlight2HTML(pygments_lexer="ipython3"))
+dark_code = lru_cache(lambda: HtmlFormatter(style="github-dark").get_style_defs(".highlight"))
 
 
 @pass_context
@@ -318,11 +333,122 @@ def shortened(text: str) -> str:
     return text if left_out == 0 else f"{kept}\n… {left_out} more characters"
 
 
+# --- what stands above the answers ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """An exercise in which points were lost, what to say about it, and where it is on the page."""
+
+    exercise: str
+    sentence: str
+    anchor: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page says above the notebook."""
+
+    title: str
+    name: str = ""  # of the student
+    mistakes: tuple[Mistake, ...] = ()
+    awaiting: frozenset[str] = frozenset()  # grade ids without a score, before a person has looked at them
+    is_reading: bool = False  # the notebook as it was released, of no student's
+
+
+@dataclass
+class Book:
+    """What the pages of an assignment need from the gradebook, asked for once."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    awaiting: dict[str, set[str]] = field(default_factory=dict)  # student -> grade ids
+
+
+def book_of(db_url: str, assignment: str) -> Book:
+    with Gradebook(db_url) as gradebook:
+        return Book(names_in(gradebook), awaiting_cells(gradebook, assignment))
+
+
+def mistakes_in(notebook_folder: str, assignment: str, student: str) -> tuple[Mistake, ...]:
+    """From the verdict that lies in the same course; nothing if there is none, as after nbgrader's own grading."""
+    folder = Path(notebook_folder).resolve()
+    if len(folder.parents) < 3:
+        return ()
+    path = folder.parents[2] / "verdicts" / assignment / f"{student}.json"  # from autograded/STUDENT/ASSIGNMENT
+    try:
+        answers = read_verdict(path).exercises
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return ()
+    return tuple(mistake(a) for a in answers if a.points + a.hidden_points < a.max_points + a.hidden_max_points)
+
+
+def mistake(answer: ExerciseVerdict) -> Mistake:
+    if answer.outcome == "not attempted":
+        return Mistake(answer.name, "There is no answer here yet.", answer.name)
+    if answer.outcome == "not run":
+        return Mistake(answer.name, "It could not be run, so it has no points.", f"{answer.name}_check")
+    if answer.points >= answer.max_points:
+        named = f" {answer.sentence}" if answer.sentence else ""
+        return Mistake(
+            answer.name, f"Right on the cases that you saw, not on all hidden ones.{named}", f"{answer.name}_hidden"
+        )
+    sentence = answer.sentence or shortened_line(answer.message) or "Not all of its checks pass."
+    return Mistake(answer.name, sentence, f"{answer.name}_check")
+
+
+def shortened_line(text: str, most: int = 300) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+# --- which cells are shown ------------------------------------------------------------------------------
+
+QUESTION = re.compile(r"^\*\*(?:In your own words|Open-ended)\*\*.*", re.DOTALL | re.MULTILINE)
+HEADING = re.compile(r"^#{2,3} .+$", re.MULTILINE)
+
+
+def is_the_courses_own(cell: NotebookNode) -> bool:
+    """A cell that the student has neither added nor changed: its id is made from its text (`authoring.build`)."""
+    return re.sub(r"-\d+$", "", as_text(cell.get("id"))) == cell_id(as_text(cell.get("source")))
+
+
+def students_cells(cells: Sequence[NotebookNode]) -> list[NotebookNode]:
+    """Answers, checks, and what the student added, each under the heading of its section or below its question."""
+    kept: list[NotebookNode] = []
+    heading = question = ""
+    for cell in cells:
+        details = as_dict(as_dict(cell.get("metadata")).get("nbgrader"))
+        if not details and is_the_courses_own(cell):
+            text = as_text(cell.get("source")) if cell.get("cell_type") == "markdown" else ""
+            heading = (HEADING.findall(text) or [heading])[-1]
+            asked = QUESTION.search(text)
+            question = asked[0] if asked else question
+            continue
+        if details and not any(details.get(role) for role in ("grade", "solution", "task")):
+            continue  # the set-up
+        is_written = bool(details.get("grade")) and cell.get("cell_type") == "markdown"
+        above = [part for part in (heading, question if is_written else "") if part]
+        kept += [new_markdown_cell("\n\n".join(above))] if above else []
+        heading, question = "", "" if is_written else question
+        kept.append(cell)
+    return kept
+
+
+def title_of(cells: Sequence[NotebookNode]) -> str:
+    """The title of a notebook of the course, or nothing."""
+    first = as_text(cells[0].get("source")) if cells and is_the_courses_own(cells[0]) else ""
+    return next((line.removeprefix("# ") for line in first.splitlines() if line.startswith("# ")), "")
+
+
 # --- the page -------------------------------------------------------------------------------------------
 
 
 class FeedbackExporter(HTMLExporter):
     """nbconvert's HTML export with the template of this course, and with filters that trust nobody."""
+
+    def __init__(self, **options: Any):
+        super().__init__(**options)
+        self.books: dict[tuple[str, str], Book] = {}
 
     @property
     def default_config(self) -> Config:
@@ -342,6 +468,11 @@ class FeedbackExporter(HTMLExporter):
         yield "cleaned", cleaned
         yield "highlight_code", lambda source, metadata=None: highlighted(source)
 
+    def _create_environment(self) -> Any:
+        environment = super()._create_environment()
+        environment.globals["dark_code"] = dark_code
+        return environment
+
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
         return common_markdown(context, source)
@@ -350,11 +481,29 @@ class FeedbackExporter(HTMLExporter):
         self, nb: NotebookNode, resources: dict[str, Any] | None = None, **options: Any
     ) -> tuple[str, dict[str, Any]]:
         nb = sound(nb)
+        resources = {} if resources is None else resources
+        resources["page"] = page = self.page(nb, resources)
+        if not page.is_reading:
+            nb.cells = students_cells(nb.cells)
         for cell in nb.cells:
             tidy(cell)
         nb.cells = within_measure(nb.cells)
         # HTMLExporter would parse the finished page once more, for what this template has no need of.
         return super(HTMLExporter, self).from_notebook_node(nb, resources, **options)
+
+    def page(self, nb: NotebookNode, resources: dict[str, Any]) -> Page:
+        title, known = title_of(nb.cells), resources.get("nbgrader")
+        if known is None:
+            return Page(title, is_reading=True)
+        student, assignment = known["student"], known["assignment"]
+        key = known["db_url"], assignment
+        book = self.books.setdefault(key, self.books.get(key) or book_of(*key))
+        return Page(
+            title=title or known["notebook"],
+            name=book.names.get(student, student),
+            mistakes=mistakes_in(resources.get("metadata", {}).get("path", ""), assignment, student),
+            awaiting=frozenset(book.awaiting.get(student, ())),
+        )
 
 
 def write_feedback(
@@ -383,6 +532,15 @@ def write_feedback(
     return written
 
 
+def write_reading(course: Course, assignment: str) -> Path:
+    """Write the text of a released notebook as a page to link to, reading/02_masks.html in the course's folder."""
+    config = course.config()
+    page, _ = FeedbackExporter(config=config).from_filename(str(course.release(assignment)))
+    target = course.root / "reading" / f"{assignment}.html"
+    course.ledger.write(target, page)
+    return target
+
+
 def graded_students(course: Course, assignment: str) -> list[str]:
     return sorted(path.parent.parent.name for path in course.root.glob(f"autograded/*/{assignment}/{assignment}.ipynb"))
 
@@ -403,7 +561,6 @@ def write_page(converter: GenerateFeedback, course: Course, assignment: str, stu
     page, _ = converter.exporter.from_filename(str(notebook), resources=resources)
     target = course.feedback(assignment, student)
     course.ledger.write(target, page)
-    timestamp = notebook.parent / "timestamp.txt"  # by it nbgrader sees that a page is older than a submission
-    if timestamp.exists():
-        course.ledger.write(target.parent / timestamp.name, timestamp.read_bytes())
+    for name in FOR_THE_EXCHANGE:
+        copy_along(course, notebook.parent / name, target.parent)
     return target

@@ -1,8 +1,12 @@
-"""The class report: one HTML page that tells an instructor what to say in the next lecture.
+"""The class report: one HTML page that tells an instructor who needs help, and what to say in the next lecture.
 
-`write_report` reads the verdicts and, where there is one, nbgrader's gradebook (scores given by hand, late times), and
-writes a page that needs nothing else: no network, no other file, no JavaScript. Everything students wrote passes
-through `visible` and through the template's escaping.
+`write_report` reads the verdicts and, where there is one, nbgrader's gradebook (names, scores given by hand, late
+times), and writes pages that need nothing else: no network, no JavaScript. Everything students wrote passes through
+`visible` and through the template's escaping.
+
+report.html       everything, or report_02_masks.html for one assignment alone, report_of_ada.html for one student
+projector.html    what to talk about tomorrow, large, and with nothing in it that a student wrote
+reading/02_masks.html   the text of the notebook, to which the others link
 """
 
 from __future__ import annotations
@@ -13,60 +17,52 @@ import difflib
 import functools
 import hashlib
 import itertools
-import json
-import re
 import tokenize
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 from urllib.parse import quote
 
+import nbformat
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from nbgrader.api import Grade, SubmittedAssignment, SubmittedNotebook
-from sqlalchemy import make_url
+from markupsafe import Markup
+from nbformat import NotebookNode
 
+from autograder.classroom.collected import lost_work
 from autograder.classroom.course import Course, CourseError
 from autograder.hidden import TITLE as HIDDEN_CASES_HOLD
 from autograder.judging.verdict import ExerciseVerdict, Verdict, verdicts
-from autograder.reporting.similar import Known, Pair, plain_code, similar_pairs
+from autograder.reporting.feedback import write_reading
+from autograder.reporting.gradebook import Entry, Mark, gradebook_entries, people, written_marks
+from autograder.reporting.gradebook import has_gradebook as has_gradebook
+from autograder.reporting.helped import NeedsHelp, who_needs_help
+from autograder.reporting.items import Item, exercise_items, written_items
+from autograder.reporting.shown import known_fragments
+from autograder.reporting.similar import Group, plain_code, similar_groups
+from autograder.reporting.words import SPACE, counted, duration, in_words, listed, percent, shortened, visible
 from course_lib.checking.diagnosis import sentence_of
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.merge import completed, tokens_of
+from course_lib.checking.grading import grade
+from course_lib.checking.merge import tokens_of
+from course_lib.checking.subject import Subject
 from course_lib.checking.tried import A_RIGHT_ONE, LETS_THROUGH, sentence_about
 from course_lib.checking.written_test import ACCEPTS, WrittenTest
 from course_lib.exercises import all_exercises
 
 OUTCOMES = ("right", "partly", "wrong", "raised", "not attempted", "not run")
 EXAMPLES = 2
-MOST_TALKING_POINTS = 3
-FREQUENT = 0.1  # share of the class from which on a mistake is worth a word to all
-MOST_PAIRS = 15
+MOST_TALKING_POINTS = 5
+FREQUENT = 0.25  # share of those who failed an exercise, from which on their mistake is worth a word to all
+MOST_GROUPS_ALIKE = 15
 MOST_GROUPS = 20
 MOST_SLOW = 5
 SLOW = 2.0  # times the median
-LINES, WIDTH = 40, 140  # of an answer that is shown
-SPACE = "\u00a0"  # a space that keeps a number and its unit on one line
 
 
 # --- what is known about a class ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What the gradebook knows about one submission."""
-
-    score: float
-    max_score: float
-    code_score: float
-    max_code_score: float
-    seconds_late: float
-    penalty: float
-    by_hand: int  # scores given by a person
-    awaits_marks: bool
 
 
 @dataclass(frozen=True)
@@ -78,6 +74,8 @@ class Submission:
     score: float
     max_score: float
     feedback: str  # the address of the feedback page beside the report, or ""
+    name: str = ""  # of the student
+    marks: tuple[Mark, ...] = ()  # of the written answers
 
     @property
     def student(self) -> str:
@@ -107,6 +105,22 @@ class Success:
 
 
 @dataclass(frozen=True)
+class Section:
+    """Where an exercise stands in the text of the notebook."""
+
+    title: str
+    link: str  # to the reading page, or "" if there is none
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the check says about a mistake on a small input, and a picture of expected and got if there is one."""
+
+    message: str
+    picture: Markup
+
+
+@dataclass(frozen=True)
 class Misconception:
     """A known mistake, who made it, and what helps to speak about it."""
 
@@ -114,10 +128,13 @@ class Misconception:
     id: str
     sentence: str
     students: tuple[str, ...]
+    failed: int  # students who failed the exercise, for whatever reason
     properties: tuple[str, ...]  # what fails, the most frequent first
-    hints: tuple[str, ...]
+    program: str  # the course's own version of it, or "" if it has none
+    shown: Shown
     difference: tuple[tuple[str, str], ...]  # (sign, line): "-" as the mistake has it, "+" as it should be
     examples: tuple[str, ...]
+    section: Section
 
     @property
     def title(self) -> str:
@@ -126,6 +143,15 @@ class Misconception:
     @property
     def is_shared(self) -> bool:
         return len(self.students) > 1
+
+    @property
+    def how_many(self) -> str:
+        """`7 of the 9 who failed (78 %)`"""
+        made, failed = len(self.students), max(self.failed, len(self.students))
+        if failed == 1:
+            return "the only one who failed"
+        all_of_them = f"all {failed} who failed"
+        return all_of_them if made == failed else f"{made} of the {failed} who failed ({percent(made, failed)})"
 
 
 @dataclass(frozen=True)
@@ -151,7 +177,11 @@ class AssignmentReport:
     successes: tuple[Success, ...]
     misconceptions: tuple[Misconception, ...]
     nameless: tuple[Nameless, ...]
-    pairs: tuple[Pair, ...]
+    alike: tuple[Group, ...]
+    names: Mapping[str, str]  # of the students: id -> name
+    items: tuple[Item, ...] = ()
+    questions: tuple[Item, ...] = ()  # the written ones
+    needing_help: tuple[NeedsHelp, ...] = ()
 
     def with_status(self, status: str) -> list[Submission]:
         return [s for s in self.submissions if s.verdict.status == status]
@@ -221,13 +251,16 @@ class AssignmentReport:
         return text
 
     @property
+    def to_talk_about(self) -> list[Misconception]:
+        """The mistakes that many of those made who failed an exercise, the most frequent first."""
+        worth_it = [m for m in self.misconceptions if m.is_shared and len(m.students) >= FREQUENT * m.failed]
+        return worth_it[:MOST_TALKING_POINTS]
+
+    @property
     def talking_points(self) -> list[str]:
-        """What to talk about tomorrow, the most useful first."""
+        """What else to talk about tomorrow."""
         points = []
-        shared = [m for m in self.misconceptions if m.is_shared and len(m.students) >= FREQUENT * len(self.submissions)]
-        for m in shared[:MOST_TALKING_POINTS]:
-            points.append(f"`{m.exercise}`: {share_of(m.students, self.submissions)} made the mistake “{m.title}”.")
-        covered = {m.exercise for m in shared[:MOST_TALKING_POINTS]}
+        covered = {m.exercise for m in self.to_talk_about}
         hardest = min(self.successes, key=lambda s: s.share_right, default=None)
         if hardest and hardest.share_right < 0.5 and hardest.exercise not in covered:
             points.append(
@@ -243,19 +276,46 @@ class AssignmentReport:
             )
         return points
 
+    def name_of(self, student: str) -> str:
+        return self.names.get(student, student)
 
-def assignment_report(course: Course, assignment: str) -> AssignmentReport:
-    """Everything about one assignment."""
-    found = read_verdicts(course, assignment)
+    @property
+    def percents(self) -> dict[str, float]:
+        return percents_of(self.submissions)
+
+
+def submissions_of(course: Course, found: Sequence[Verdict], assignment: str) -> tuple[Submission, ...]:
+    """The submissions to an assignment with their scores, and with the names and marks of their authors."""
     entries = gradebook_entries(course, assignment)
+    names = people(course)
+    marks: dict[str, list[Mark]] = defaultdict(list)
+    for mark in written_marks(course, assignment):
+        marks[mark.student].append(mark)
     code_only = any(entry.awaits_marks for entry in entries.values())
     most = max(verdict.max_points for verdict in found)
-    submissions = tuple(
+    return tuple(
         Submission(
-            v, entries.get(v.student), *score_of(v, entries.get(v.student), code_only, most), feedback(course, v)
+            v,
+            entries.get(v.student),
+            *score_of(v, entries.get(v.student), code_only, most),
+            feedback(course, v),
+            names.get(v.student, v.student),
+            tuple(marks[v.student]),
         )
         for v in found
     )
+
+
+def percents_of(submissions: Sequence[Submission]) -> dict[str, float]:
+    """student -> percent, of those with a score: a flagged submission has none before a person has looked at it."""
+    return {s.student: s.percent for s in submissions if s.verdict.status != "flagged"}
+
+
+def assignment_report(course: Course, assignment: str) -> AssignmentReport:
+    """Everything about one assignment, but for what only the others tell (see `with_help`)."""
+    found = read_verdicts(course, assignment)
+    submissions = submissions_of(course, found, assignment)
+    marks = [mark for submission in submissions for mark in submission.marks]
     cells = release_cells(course, assignment)
     with_verdict = {verdict.student for verdict in found}
     return AssignmentReport(
@@ -263,12 +323,23 @@ def assignment_report(course: Course, assignment: str) -> AssignmentReport:
         title=title_in(cells) or assignment,
         submissions=submissions,
         ungraded=tuple(student for student in course.students(assignment) if student not in with_verdict),
-        code_only=code_only,
+        code_only=any(s.entry.awaits_marks for s in submissions if s.entry),
         successes=tuple(successes(found)),
-        misconceptions=tuple(misconceptions(found)),
+        misconceptions=tuple(misconceptions(found, sections(assignment, cells))),
         nameless=tuple(nameless_failures(found)),
-        pairs=tuple(near_identical(found, cells)),
+        alike=tuple(near_identical(course, assignment, found, cells)),
+        names=people(course),
+        items=tuple(exercise_items(found)),
+        questions=tuple(written_items(marks, found)),
     )
+
+
+def with_help(report: AssignmentReport, others: Mapping[str, Mapping[str, float]]) -> AssignmentReport:
+    """The report with those who need help. others: assignment -> student -> percent."""
+    verdicts = [submission.verdict for submission in report.submissions]
+    handed_in = [*report.ungraded, *(verdict.student for verdict in verdicts)]
+    needing = who_needs_help(report.name, verdicts, list(report.names), handed_in, others)
+    return replace(report, needing_help=tuple(needing))
 
 
 def read_verdicts(course: Course, assignment: str) -> list[Verdict]:
@@ -299,48 +370,27 @@ def feedback(course: Course, verdict: Verdict) -> str:
     return quote(str(page.relative_to(course.root))) if page.exists() else ""
 
 
-def has_gradebook(course: Course) -> bool:
-    """Whether there is one already: to open an SQLite file that is not there would make it."""
-    url = make_url(course.db_url)
-    return url.get_backend_name() != "sqlite" or Path(url.database or "").exists()
-
-
-def gradebook_entries(course: Course, assignment: str) -> dict[str, Entry]:
-    """student -> what the gradebook knows."""
-    if not has_gradebook(course):
-        return {}
-    with course.gradebook() as gradebook:
-        by_hand = Counter(
-            student
-            for (student,) in gradebook.db.query(SubmittedAssignment.student_id)
-            .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
-            .join(Grade, Grade.notebook_id == SubmittedNotebook.id)
-            .filter(SubmittedAssignment.name == assignment, Grade.manual_score.is_not(None))
-        )
-        return {
-            s.student_id: Entry(
-                score=s.score,
-                max_score=s.max_score,
-                code_score=s.code_score,
-                max_code_score=s.max_code_score,
-                seconds_late=s.total_seconds_late,
-                penalty=s.late_submission_penalty or 0.0,
-                by_hand=by_hand[s.student_id],
-                awaits_marks=bool(s.needs_manual_grade),
-            )
-            for s in gradebook.assignment_submissions(assignment)
-        }
-
-
-def release_cells(course: Course, assignment: str) -> list[dict[str, Any]]:
+def release_cells(course: Course, assignment: str) -> list[NotebookNode]:
     """The cells of the released notebook, if there is one."""
     path = course.release(assignment)
-    return json.loads(path.read_text(encoding="utf-8"))["cells"] if path.exists() else []
+    return list(nbformat.read(path, as_version=4).cells) if path.exists() else []
 
 
-def title_in(cells: Sequence[Mapping[str, Any]]) -> str:
-    lines = "".join(cells[0]["source"]).splitlines() if cells else []
+def title_in(cells: Sequence[NotebookNode]) -> str:
+    lines = cells[0].source.splitlines() if cells else []
     return next((line.removeprefix("# ") for line in lines if line.startswith("# ")), "")
+
+
+def sections(assignment: str, cells: Sequence[NotebookNode]) -> dict[str, Section]:
+    """exercise -> the section of the notebook that it stands in."""
+    found, heading = {}, ""
+    for cell in cells:
+        if cell.cell_type == "markdown":
+            headings = [line.lstrip("# ") for line in cell.source.splitlines() if line.startswith(("## ", "### "))]
+            heading = headings[-1] if headings else heading
+        elif name := cell.metadata.get("nbgrader", {}).get("grade_id"):
+            found[name] = Section(heading, f"reading/{quote(assignment)}.html#{quote(name)}")
+    return found
 
 
 # --- exercises ------------------------------------------------------------------------------------------
@@ -400,13 +450,20 @@ def holders(found: Sequence[Verdict]) -> dict[tuple[str, str], list[Holder]]:
     return held
 
 
-def misconceptions(found: Sequence[Verdict]) -> list[Misconception]:
+def misconceptions(found: Sequence[Verdict], sections: Mapping[str, Section]) -> list[Misconception]:
     """The class's misconceptions, the most frequent first."""
+    failed = Counter(e.name for v in found for e in v.exercises if outcome_of(e) in ("partly", "wrong", "raised"))
     ranked = sorted(holders(found).items(), key=lambda item: (-len(item[1]), item[0]))
-    return [misconception(exercise, name, held) for (exercise, name), held in ranked]
+    nowhere = Section("", "")
+    return [
+        misconception(exercise, name, held, failed[exercise], sections.get(exercise, nowhere))
+        for (exercise, name), held in ranked
+    ]
 
 
-def misconception(exercise_name: str, name: str, held: Sequence[Holder]) -> Misconception:
+def misconception(
+    exercise_name: str, name: str, held: Sequence[Holder], failed: int, section: Section
+) -> Misconception:
     exercise = all_exercises().get(exercise_name)
     compared = programs_behind(exercise, name)
     answers = sorted((answer for _, answer in held), key=lambda answer: answer.misconception != name)
@@ -415,11 +472,35 @@ def misconception(exercise_name: str, name: str, held: Sequence[Holder]) -> Misc
         id=name,
         sentence=sentence_for(exercise_name, name, answers[0]),
         students=tuple(student for student, _ in held),
+        failed=failed,
         properties=tuple(prop for prop, _ in Counter(map(failed_property, answers)).most_common(2)),
-        hints=tuple(exercise.hints[:2]) if exercise else (),
+        program=source_of(*compared) if compared else "",
+        shown=shown(exercise, name) or Shown(most_frequent_message(answers), Markup("")),
         difference=difference(*compared) if compared else (),
         examples=examples(answers),
+        section=section,
     )
+
+
+def most_frequent_message(answers: Sequence[ExerciseVerdict]) -> str:
+    return Counter(answer.message for answer in answers).most_common(1)[0][0]
+
+
+def shown(exercise: Exercise | None, name: str) -> Shown | None:
+    """What the check says of the course's own version of a mistake: nothing in it comes from a student."""
+    if isinstance(exercise, WrittenTest) and name.startswith(LETS_THROUGH):
+        return shown(exercise.tested, name.removeprefix(LETS_THROUGH))
+    program = program_of(exercise, name)
+    return check_of(exercise.name, program) if exercise and program else None
+
+
+@functools.cache
+def check_of(exercise: str, program: Callable[..., Any]) -> Shown | None:
+    report = grade(all_exercises()[exercise], Subject(program), is_diagnosed=False)
+    failed = next((check for check in report.checks if check.passed is False), None)
+    if failed is None:
+        return None
+    return Shown(failed.message, Markup(failed.difference.as_html() if failed.difference else ""))
 
 
 def program_of(exercise: Exercise | None, name: str) -> Callable[..., Any] | None:
@@ -445,12 +526,15 @@ def sentence_for(exercise_name: str, name: str, answer: ExerciseVerdict) -> str:
 
 
 @functools.cache
+def source_of(right: Callable[..., Any], program: Callable[..., Any]) -> str:
+    """A program in the words of the reference, as plain code."""
+    return ast.unparse(ast.parse(tokenize.untokenize(tokens_of(program, right))))
+
+
+@functools.cache
 def difference(right: Callable[..., Any], wrong: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
     """The lines in which a misconception differs from the reference, with some around them."""
-    before, after = (
-        ast.unparse(ast.parse(tokenize.untokenize(tokens_of(program, right)))).splitlines()
-        for program in (wrong, right)
-    )
+    before, after = (source_of(right, program).splitlines() for program in (wrong, right))
     lines = itertools.islice(difflib.unified_diff(before, after, n=2, lineterm=""), 2, None)  # without its two headers
     shown = [("…", "") if line.startswith("@@") else (line[0], line[1:]) for line in lines]
     return tuple(shown[1:])  # the first line says where it begins, which nobody asks
@@ -482,85 +566,72 @@ def nameless_failures(found: Sequence[Verdict]) -> list[Nameless]:
     ]
 
 
-def near_identical(found: Sequence[Verdict], cells: Sequence[Mapping[str, Any]]) -> list[Pair]:
-    """Pairs of students with nearly the same answers."""
-    stubs = {cell["metadata"].get("nbgrader", {}).get("grade_id"): "".join(cell["source"]) for cell in cells}
+def near_identical(
+    course: Course, assignment: str, found: Sequence[Verdict], cells: Sequence[NotebookNode]
+) -> list[Group]:
+    """Groups of students with nearly the same answers."""
     answers = {verdict.student: {a.name: a.answer for a in verdict.exercises if a.answer} for verdict in found}
-    names = {name for texts in answers.values() for name in texts}
-    return similar_pairs(answers, {name: known_answers(name, stubs.get(name, "")) for name in names})
-
-
-def known_answers(name: str, stub: str) -> Known:
-    exercise = all_exercises().get(name)
-    if exercise is None:
-        return Known((), stub)
-    programs = (exercise.reference, *exercise.alternatives, *exercise.misconceptions)
-    return Known([ast.unparse(completed(program, exercise.reference)) for program in programs], stub)
-
-
-# --- words ----------------------------------------------------------------------------------------------
-
-
-def in_words(name: str) -> str:
-    """`hides_the_diagonal` and `HidesTheDiagonal` as words."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " ").lower()
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def listed(parts: Sequence[str]) -> str:
-    """one, two and three"""
-    *first, last = parts
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def share_of(part: Sequence[Any], whole: Sequence[Any]) -> str:
-    return f"{len(part)} of {counted(len(whole), 'student')} ({100 * len(part) / len(whole):.0f}{SPACE}%)"
-
-
-def duration(seconds: float) -> str:
-    """`3 days 2 hours`: the two largest units that matter."""
-    minutes = max(1, round(seconds / 60))
-    units = {"day": minutes // 1440, "hour": minutes // 60 % 24, "minute": minutes % 60}
-    return " ".join([counted(number, unit) for unit, number in units.items() if number][:2])
-
-
-def shortened(text: str, lines: int = LINES, width: int = WIDTH) -> str:
-    """The beginning of a text that may be endless. Says how much was left out."""
-    kept = text[: 4 * lines * width].splitlines()
-    cut = [line if len(line) <= width else line[: width - 1] + "…" for line in kept[:lines]]
-    missing = len(text.splitlines()) - len(cut)
-    return "\n".join([*cut, f"… {counted(missing, 'more line')}"] if missing > 0 else cut)
-
-
-def visible(text: str) -> str:
-    """Signs that would turn the writing direction, hide text or break the page are shown by their number."""
-    return "".join(character if is_plain(character) else f"\\u{ord(character):04x}" for character in text)
-
-
-def is_plain(character: str) -> bool:
-    return character.isprintable() or character in "\n\t" or unicodedata.category(character) == "Zs"
+    return similar_groups(answers, known_fragments(course, assignment, cells))
 
 
 # --- the page -------------------------------------------------------------------------------------------
 
 
-def write_report(course: Course, assignments: Sequence[str] | None = None) -> Path:
-    """Write the report on these assignments (or on all that have been graded) to report.html in the course's folder."""
-    names = list(assignments) if assignments is not None else graded_assignments(course)
-    if not names:
+def write_report(course: Course, assignments: Sequence[str] | None = None, student: str = "") -> Path:
+    """Write the report on all assignments that have been graded to report.html in the course's folder, or on these
+    alone, or on one student; with it the projector's page and the texts that they link to."""
+    graded = graded_assignments(course)
+    if not graded and assignments is None:
         raise CourseError(
             "Nothing has been graded yet, so there is nothing to report. First: python -m autograder grade"
         )
-    page = rendered([assignment_report(course, name) for name in names], course.course_id)
-    target = course.root / "report.html"
+    wanted = graded if assignments is None else list(assignments)
+    reports = {name: assignment_report(course, name) for name in wanted}
+    percents = {name: reports[name].percents if name in reports else others_percents(course, name) for name in graded}
+    chosen = [with_help(report, percents) for report in reports.values()]
+    for report in chosen:
+        if course.release(report.name).exists():
+            write_reading(course, report.name)
+    if student:
+        return write_student(course, chosen, student)
+    projector = rendered("projector.html.j2", reports=chosen, course_id=course.course_id)
+    course.ledger.write(course.root / named("projector", assignments), projector)
+    target = course.root / named("report", assignments)
+    everybody = sorted({*people(course), *(student for report in chosen for student in report.percents)})
+    page = rendered(
+        "report.html.j2",
+        reports=chosen,
+        course_id=course.course_id,
+        everybody=everybody,
+        lost=lost_work(course),
+        projector=named("projector", assignments),
+    )
     course.ledger.write(target, page)
     return target
 
 
-def rendered(reports: Sequence[AssignmentReport], course_id: str) -> str:
+def others_percents(course: Course, assignment: str) -> dict[str, float]:
+    return percents_of(submissions_of(course, read_verdicts(course, assignment), assignment))
+
+
+def named(page: str, assignments: Sequence[str] | None) -> str:
+    return f"{'_'.join([page, *(assignments or ())])}.html"
+
+
+def write_student(course: Course, reports: Sequence[AssignmentReport], student: str) -> Path:
+    """One student across assignments."""
+    everybody = {*(s.student for report in reports for s in report.submissions), *people(course)}
+    if student not in everybody:
+        raise CourseError(f"There is no student {student} in this class.")
+    name = people(course).get(student, student)
+    rows = [(report, next((s for s in report.submissions if s.student == student), None)) for report in reports]
+    target = course.root / f"report_of_{student}.html"
+    page = rendered("student.html.j2", rows=rows, student=student, name=name, course_id=course.course_id)
+    course.ledger.write(target, page)
+    return target
+
+
+def rendered(template: str, **values: Any) -> str:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -576,9 +647,8 @@ def rendered(reports: Sequence[AssignmentReport], course_id: str) -> str:
         "shortened": shortened,
         "sha256": script_digest,
     }
-    limits = {"most_pairs": MOST_PAIRS, "most_groups": MOST_GROUPS, "slow": SLOW}
-    template = environment.get_template("report.html.j2")
-    return template.render(reports=reports, course_id=course_id, outcomes=OUTCOMES, **limits)
+    limits = {"most_alike": MOST_GROUPS_ALIKE, "most_groups": MOST_GROUPS, "slow": SLOW, "outcomes": OUTCOMES}
+    return environment.get_template(template).render(**limits, **values)
 
 
 def script_digest(script: str) -> str:

@@ -1,43 +1,48 @@
-"""Near-identical answers, compared after removing names and layout. Answers are read, never executed.
+"""Near-identical answers, compared after removing names, layout and order. Answers are read, never executed.
 
-An answer becomes a list of tokens: without comments, docstrings, annotations and the lines that the release already
-had, and with the names that its author chose made exchangeable. A *fragment* is a run of tokens; of each few
-neighbouring ones a single one is kept (winnowing: Schleimer, Wilkerson and Aiken, 2003), so that any long enough run
-that two answers share shows. A fragment of an answer that the course knows, right or wrong, says nothing; any other
-counts by how rare it is in the class. Two students are compared only if they share a rare fragment: a class of a
-thousand needs no half a million comparisons.
+An answer becomes a set of *fragments*, without comments, docstrings and annotations, in which names that an author
+chooses are exchangeable. One kind are runs of tokens within a line; of each few neighbouring ones a single one is kept
+(winnowing: Schleimer, Wilkerson and Aiken, 2003). The other kind are links: a line that uses a variable, together with
+the line that made it. Neither depends on what stands between, so lines may change places.
+
+A fragment of anything that the course itself shows or knows (solutions, stubs, references, right and wrong answers,
+code in the text, hints) says nothing. Only what is left is compared: two answers are alike if they share enough of it,
+and most of it. Each shared fragment counts by how rare it is in the class. Students are compared only if they share a
+rare fragment: a class of a thousand needs no half a million comparisons.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import hashlib
-import io
 import keyword
 import math
 import re
-import tokenize
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from difflib import SequenceMatcher
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import combinations
 
-FRAGMENT = 8  # tokens
+from nbformat import NotebookNode
+
+FRAGMENT = 8  # tokens; a line with fewer is one fragment
+SHORTEST = 5  # tokens of a line: shorter ones are alike by nature
 WINDOW = 4  # fragments, of which one is kept
-SHORTEST = 25  # tokens: shorter answers are alike by nature
-LONGEST = 20_000  # characters of an answer that are looked at
-MOST_LINES = 200  # of an answer that are set side by side
+FEWEST = 12  # fragments that two answers have to share; a slip in a line of the course's own makes about six
 ALIKE = 0.7  # share of common fragments from which on two answers are called near-identical
-EVIDENCE = 40.0  # bits that two submissions have to share
 OTHERS = 20  # in a small class everything is rare or common by chance: as if so many more had written something else
 COMMON = 0.05  # a fragment that more of the class have (and more than ten) leads to no comparison
+LONGEST = 20_000  # characters of an answer that are looked at
+WIDEST = 1_000  # characters of a line that are looked at
+MOST_LINES = 200  # of an answer that are set side by side
 
 VARIABLE = "\0"  # marks a name that its author chose
 
 Tokens = tuple[str, ...]
+Line = tuple[str, bool]  # with: is it in the other answer too?
 
 
 @dataclass(frozen=True)
@@ -45,24 +50,20 @@ class SharedAnswer:
     """One exercise that two students answered nearly alike."""
 
     exercise: str
-    likeness: float  # 0 to 1
+    likeness: float  # 0 to 1, of what the course does not show
     evidence: float  # bits
     first: str
     second: str
 
-    def marked_lines(self) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
-        """Both answers as (line, is it the same in the other one but for names and layout?), comments left out."""
-        sides = [text[:LONGEST].splitlines()[:MOST_LINES] for text in (self.first, self.second)]
-        bare = [[rename(tokens_in(line, None)) for line in side] for side in sides]
-        same: tuple[set[int], set[int]] = set(), set()
-        for start, other, size in SequenceMatcher(None, bare[0], bare[1], autojunk=False).get_matching_blocks():
-            same[0].update(range(start, start + size))
-            same[1].update(range(other, other + size))
-        marked = [
-            [(line, i in marks and bool(tokens[i])) for i, line in enumerate(side)]
-            for side, tokens, marks in zip(sides, bare, same)
-        ]
-        return marked[0], marked[1]
+    def marked_lines(self) -> tuple[list[Line], list[Line]]:
+        """Both answers as (line, is it in the other one too but for names?), without comments and docstrings."""
+        sides = [plain_code(text)[:LONGEST].splitlines()[:MOST_LINES] for text in (self.first, self.second)]
+        bare = [[rename(tokens_in(line)) for line in side] for side in sides]
+        first, second = (
+            [(line, bool(tokens) and tokens in others) for line, tokens in zip(side, own)]
+            for side, own, others in zip(sides, bare, (set(bare[1]), set(bare[0])))
+        )
+        return first, second
 
 
 @dataclass(frozen=True)
@@ -75,96 +76,72 @@ class Pair:
     answers: tuple[SharedAnswer, ...]
 
 
-@dataclass
-class Known:
-    """What may be alike in an exercise without telling anything: what many people write there, right or wrong, and
-    what the release already had."""
+@dataclass(frozen=True)
+class Group:
+    """Students who are linked by pairs, the most telling pair first."""
 
-    usual: Sequence[str] = ()
-    stub: str = ""
-    whole: set[Tokens] = field(init=False)
-    fragments: set[int] = field(init=False)
+    students: tuple[str, ...]
+    pairs: tuple[Pair, ...]
 
-    def __post_init__(self) -> None:
-        lists = [normalised(text, self.stub) for text in self.usual]
-        self.whole = {rename(tokens) for tokens in lists}
-        lists += [tokens_as_written(text, self.stub) for text in self.usual]  # as answers with a syntax error are read
-        # Every fragment of them, since another answer may keep a different one of the same neighbourhood.
-        self.fragments = {fragment for tokens in lists for fragment in all_fragments(tokens)}
+    @property
+    def exercises(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(answer.exercise for pair in self.pairs for answer in pair.answers))
 
 
-def similar_pairs(answers: Mapping[str, Mapping[str, str]], known: Mapping[str, Known]) -> list[Pair]:
-    """The pairs of students whose answers are nearly alike, the most telling pair first.
+def similar_groups(answers: Mapping[str, Mapping[str, str]], known: frozenset[int]) -> list[Group]:
+    """Groups of students whose answers are nearly alike, the most telling group first.
 
-    answers: student -> exercise -> text. known: exercise -> what says nothing there.
+    answers: student -> exercise -> text. known: the fragments that say nothing, see `fragments_shown`.
     """
+    found = similar_pairs(answers, known)
+    group_of = {student: {student} for pair in found for student in (pair.first, pair.second)}
+    for pair in found:
+        together = group_of[pair.first] | group_of[pair.second]
+        group_of |= dict.fromkeys(together, together)
+    groups: dict[frozenset[str], list[Pair]] = defaultdict(list)
+    for pair in found:
+        groups[frozenset(group_of[pair.first])].append(pair)
+    return [Group(tuple(sorted(students)), tuple(pairs)) for students, pairs in groups.items()]
+
+
+def similar_pairs(answers: Mapping[str, Mapping[str, str]], known: frozenset[int]) -> list[Pair]:
+    """The pairs of students whose answers are nearly alike, the most telling pair first."""
     found: dict[tuple[str, str], list[SharedAnswer]] = defaultdict(list)
-    exercises = sorted({exercise for texts in answers.values() for exercise in texts})
-    for exercise in exercises:
+    for exercise in sorted({exercise for texts in answers.values() for exercise in texts}):
         texts = {student: answers[student][exercise] for student in sorted(answers) if exercise in answers[student]}
-        for students, shared in similar_answers(exercise, texts, known.get(exercise, Known())):
+        for students, shared in similar_answers(exercise, texts, known):
             found[students].append(shared)
     pairs = []
     for (first, second), shared_answers in found.items():
-        evidence = sum(shared.evidence for shared in shared_answers)
-        if evidence >= EVIDENCE:
-            most_telling_first = sorted(shared_answers, key=lambda shared: (-shared.evidence, shared.exercise))
-            pairs.append(Pair(first, second, evidence, tuple(most_telling_first)))
+        most_telling_first = sorted(shared_answers, key=lambda shared: (-shared.evidence, shared.exercise))
+        pairs.append(Pair(first, second, sum(s.evidence for s in shared_answers), tuple(most_telling_first)))
     return sorted(pairs, key=lambda pair: (-pair.evidence, pair.first, pair.second))
 
 
 def similar_answers(
-    exercise: str, texts: Mapping[str, str], known: Known
+    exercise: str, texts: Mapping[str, str], known: frozenset[int]
 ) -> Iterator[tuple[tuple[str, str], SharedAnswer]]:
     """The pairs of students who answered one exercise nearly alike."""
-    prints: dict[str, frozenset[int]] = {}
-    for student, text in texts.items():
-        tokens = normalised(text, known.stub)
-        if len(tokens) >= SHORTEST and rename(tokens) not in known.whole:
-            prints[student] = frozenset(kept_fragments(tokens))
+    own = {student: fragments_of(text).kept - known for student, text in texts.items()}
     holders: dict[int, list[str]] = defaultdict(list)
-    for student, fragments in prints.items():
-        for fragment in fragments - known.fragments:
-            holders[fragment].append(student)
+    for student, fragments in own.items():
+        if len(fragments) >= FEWEST:
+            for fragment in fragments:
+                holders[fragment].append(student)
     most = max(10, COMMON * len(texts))
-    evidence: dict[tuple[str, str], float] = defaultdict(float)
+    shared: dict[tuple[str, str], list[float]] = defaultdict(list)
     for students in holders.values():
         if len(students) <= most:
             rarity = math.log2((len(texts) + OTHERS) / len(students))
             for pair in combinations(students, 2):
-                evidence[pair] += rarity
-    for (first, second), bits in evidence.items():
-        likeness = len(prints[first] & prints[second]) / len(prints[first] | prints[second])
-        if likeness >= ALIKE:
-            yield (first, second), SharedAnswer(exercise, likeness, bits, texts[first], texts[second])
+                shared[pair].append(rarity)
+    for (first, second), bits in shared.items():
+        likeness = len(own[first] & own[second]) / len(own[first] | own[second])
+        if len(bits) >= FEWEST and likeness >= ALIKE:
+            yield (first, second), SharedAnswer(exercise, likeness, sum(bits), texts[first], texts[second])
 
 
-# --- from text to tokens --------------------------------------------------------------------------------
-
-
-def normalised(text: str, stub: str) -> Tokens:
-    """The tokens of an answer that its author wrote; chosen names are marked, not yet replaced."""
-    text = text[:LONGEST]
-    tree = parsed(text)
-    if tree is None:
-        return tokens_as_written(text, stub)
-    try:
-        tree = Bare().visit(tree)
-        plain = ast.unparse(tree)
-    except (RecursionError, ValueError):
-        return tokens_as_written(text, stub)
-    return tokens_in(without_lines(plain, bare_stub(stub)), chosen_names(tree))
-
-
-def tokens_as_written(text: str, stub: str) -> Tokens:
-    """The tokens of a text that is no program. Who chose which name cannot be known: all are marked."""
-    return tokens_in(without_lines(text, stub), None)
-
-
-@functools.cache
-def bare_stub(stub: str) -> str:
-    """A stub without docstring and annotations. The same few are asked for by everybody's answers."""
-    return plain_code(stub)
+# --- from text to lines of tokens -----------------------------------------------------------------------
 
 
 def plain_code(text: str) -> str:
@@ -206,42 +183,26 @@ class Bare(ast.NodeTransformer):
         return node.value and ast.copy_location(ast.Assign([node.target], node.value), node)
 
 
-def chosen_names(tree: ast.AST) -> set[str]:
-    """The names that the author of a program chose: of variables, arguments, functions, classes and attributes."""
-    names = set()
-    for node in ast.walk(tree):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
-                names.add(name)
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                names.add(name)
-            case ast.alias(asname=str(name)) | ast.ExceptHandler(name=str(name)):
-                names.add(name)
-    return names
+TOKEN = re.compile(r"""[rbfu]{0,2}(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\#.*|\d[\w.]*|\w+|\S""", re.IGNORECASE)
+GIVEN = {*keyword.kwlist, *dir(builtins), "self", "torch", "nn", "F", "math", "numpy", "np", "Tensor"}
+BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
-def without_lines(text: str, stub: str) -> str:
-    """The text without the lines that the stub has too, and without indentation: what is left of it fits no more."""
-    given = {line.strip() for line in stub.splitlines()}
-    return "\n".join(line.strip() for line in text.splitlines() if line.strip() not in given)
+def tokens_in(line: str) -> Tokens:
+    """The tokens of a line of any text, with the names marked that its author chose.
 
-
-LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-
-
-def tokens_in(text: str, chosen: set[str] | None) -> Tokens:
-    """The tokens of any text, as far as it can be read. `chosen` None: every name counts as chosen."""
-    found = []
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type in LAYOUT:
-                continue
-            is_chosen = token.type == tokenize.NAME and (
-                not keyword.iskeyword(token.string) if chosen is None else token.string in chosen
-            )
-            found.append(VARIABLE + token.string if is_chosen else token.string)
-    except (tokenize.TokenError, SyntaxError, ValueError):
-        pass  # an unclosed bracket, a bad indentation: what came before it counts
+    By the line alone, so that a line of an answer and the same line in the course's text are read alike: a name is
+    chosen unless it is Python's or torch's, an attribute of anything but `self`, or the name of an argument in a call.
+    """
+    words = [word for word in TOKEN.findall(line[:WIDEST]) if not word.startswith("#")]
+    found: list[str] = []
+    depth = 0
+    for before, word, after in zip(["", *words], words, [*words[1:], ""]):
+        depth += BRACKETS.get(word, 0)
+        is_name = word.isidentifier() and word not in GIVEN
+        is_attribute = before == "." and found[-2:-1] != ["self"]
+        is_chosen = is_name and not is_attribute and not (depth > 0 and after == "=")
+        found.append(VARIABLE + word if is_chosen else word)
     return tuple(found)
 
 
@@ -257,17 +218,80 @@ def rename(tokens: Iterable[str]) -> Tokens:
 # --- from tokens to fragments ---------------------------------------------------------------------------
 
 
-def all_fragments(tokens: Tokens) -> list[int]:
-    """A number for each run of tokens. Names are counted anew in each: an added line changes its surroundings alone."""
-    return [number_of(rename(tokens[i : i + FRAGMENT])) for i in range(len(tokens) - FRAGMENT + 1)]
+@dataclass(frozen=True)
+class Fragments:
+    """The fragments of a text: all runs of tokens line by line, and all links between two lines."""
+
+    runs: tuple[tuple[int, ...], ...]
+    links: frozenset[int]
+
+    @property
+    def all(self) -> set[int]:
+        return {number for numbers in self.runs for number in numbers} | self.links
+
+    @property
+    def kept(self) -> set[int]:
+        """The smallest number in each window of neighbouring runs, and all links."""
+        windows = (
+            min(numbers[i : i + WINDOW]) for numbers in self.runs for i in range(max(1, len(numbers) - WINDOW + 1))
+        )
+        return {*windows, *self.links}
 
 
-def kept_fragments(tokens: Tokens) -> set[int]:
-    """The smallest number in each window of neighbouring fragments."""
-    numbers = all_fragments(tokens)
-    return {min(numbers[i : i + WINDOW]) for i in range(max(1, len(numbers) - WINDOW + 1))}
+def fragments_of(text: str) -> Fragments:
+    """The fragments of what a text does; of a text that is no program, those of the text as it stands."""
+    return fragments_in(plain_code(text)[:LONGEST])
+
+
+@functools.lru_cache(maxsize=20_000)
+def fragments_in(text: str) -> Fragments:
+    lines = [tokens_in(line) for line in text.splitlines()]
+    runs = tuple(
+        tuple(number_of(line[i : i + FRAGMENT]) for i in range(max(1, len(line) - FRAGMENT + 1)))
+        for line in lines
+        if len(line) >= SHORTEST
+    )
+    return Fragments(runs, frozenset(number_of(both) for both in links(lines)))
+
+
+def links(lines: Iterable[Tokens]) -> Iterator[Tokens]:
+    """A line that uses a variable, behind the line that made it: whatever stands between them, and wherever."""
+    makers: dict[str, Tokens] = {}
+    for line in lines:
+        for name in {token for token in line if token.startswith(VARIABLE)} & makers.keys():
+            yield (*makers[name][:FRAGMENT], "\n", name, *line[: 2 * FRAGMENT])
+        makers |= dict.fromkeys(made_in(line), line)
+
+
+def made_in(line: Tokens) -> Iterator[str]:
+    """The variables that a line gives a value."""
+    end = line.index("in") if line[:1] == ("for",) and "in" in line else line.index("=") if "=" in line else 0
+    return (token for token in line[:end] if token.startswith(VARIABLE))
+
+
+def fragments_shown(texts: Iterable[str]) -> frozenset[int]:
+    """Every fragment of these, since another answer may keep a different one of the same neighbourhood; of their
+    docstrings too, which count in an answer with a syntax error."""
+    return frozenset().union(*(read(text).all for text in set(texts) for read in (fragments_of, fragments_in)))
 
 
 def number_of(tokens: Tokens) -> int:
-    digest = hashlib.blake2b("\1".join(tokens).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    """A number for a run of tokens. Names are counted anew in each: an added line changes its surroundings alone."""
+    digest = hashlib.blake2b("\1".join(rename(tokens)).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big")
+
+
+# --- what the course shows ------------------------------------------------------------------------------
+
+CODE_IN_TEXT = re.compile(r"```\w*\n(.*?)```|`([^`\n]+)`", re.DOTALL)
+
+
+def code_in(text: str) -> list[str]:
+    """The pieces of code in a text."""
+    return [block or words for block, words in CODE_IN_TEXT.findall(text)]
+
+
+def code_of_cells(cells: Iterable[NotebookNode]) -> list[str]:
+    """All code that a notebook shows, in its cells and in its text."""
+    parts = [[cell.source] if cell.cell_type == "code" else code_in(cell.source) for cell in cells]
+    return [code for part in parts for code in part]

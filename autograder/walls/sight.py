@@ -35,10 +35,11 @@ AMONG_PACKAGES = ("site-packages", "dist-packages")
 OF_A_PROJECT = (
     *("course_lib/masks.py", "course_lib/exercises/masks/*.py", "autograder/hidden/masks.py"),
     *("autograder/classroom/sample.py", "solutions/*.py", "tests/*.py", ".git/HEAD", ".git/config"),
+    "autograder/sources/solutions/*.py",
 )
 OF_A_CLASS = (
     *("*.db", "submitted", "submitted/*/*/*.ipynb", "autograded/*/*/*.ipynb", "source/*/*.ipynb", "verdicts/*/*.json"),
-    *(".git/HEAD", "nbgrader_config.py", "hidden_seed"),
+    *(".git/HEAD", "nbgrader_config.py", "class.toml", "*.csv", "hidden_seed"),
 )
 
 

@@ -76,7 +76,13 @@ class Bench:
 
     def ask(self, operation: str, *details: Any) -> Answer:
         """The answer of one of the operations below; raises StudentError, NotAttempted or NotPossible."""
-        return getattr(self, operation)(*details)
+        try:
+            return getattr(self, operation)(*details)
+        except (StudentError, NotAttempted, NotPossible):
+            raise
+        except Exception as error:  # a result so strange that the operation itself stumbled over it
+            reason = f"{type(error).__name__}: {error}"
+            raise NotPossible(f"The result could not be examined ({reason}).") from None
 
     def kind(self) -> Answer:
         """What it is: "class", "function" or, if it cannot even be called, the name of its type."""
@@ -199,7 +205,7 @@ class Bench:
         if isinstance(first, Tensor) and first.requires_grad:
             (first**2).sum().backward()
         gradients = {
-            name: torch.zeros_like(p) if p.grad is None else p.grad.detach().clone()
+            name: torch.zeros_like(p) if p.grad is None else p.grad.detach().clone().to_dense()
             for name, p in self.obj.named_parameters()
             if p.requires_grad
         }

@@ -1,12 +1,14 @@
-"""Implementations of an exercise, written so that nothing tells at a glance which is which, but for their behaviour.
+"""Implementations of an exercise, rewritten so that at a glance only their behaviour tells which is which.
 
-A test that a student writes is tried on the exercise's own right and wrong answers. All of them have the same name, the
-same things around them, no docstring and no source. What they name (functions, attributes, numbers) they take by number
-out of one store, which holds what any of them needs, each time in another order. Names of variables and harmless
-statements are drawn anew, so that the same program is never twice the same code.
+A test that a student writes is tried on the exercise's own right and wrong answers. All of them have the same name and
+the same surroundings, and neither a docstring nor a source. The functions, attributes and numbers that they use are
+looked up by number in one store. It holds whatever any of them needs, each time in another order. Names of variables
+and harmless statements are drawn anew, so the same program never has the same code twice, nor does it take the same
+time twice.
 
-This is no wall. A test is in the same process as what it tests, so somebody who takes the disguise apart piece by piece
-can read the code. That is more work than an honest test, and the judge notes it for a person where it is seen.
+This is not a wall. A test runs in the same process as what it tests, so somebody who takes the disguise apart piece by
+piece can read the code. That is more work than writing an honest test, and where the judge sees it, it leaves a note
+for a person.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ Implementation = Callable[..., Any]
 EXERCISES = "course_lib.exercises"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 MOST_FILLERS = 3  # harmless statements in a function
+LONGEST_FILLER = 40  # function calls in one of them
 KEPT = ("super", "__class__")  # the compiler has to see these
 
 
@@ -103,9 +106,10 @@ class Rename(ast.NodeTransformer):
 
 
 def add_fillers(function: ast.FunctionDef, names: Iterator[str], dice: random.Random) -> None:
-    """Statements that do nothing, between those of the function."""
+    """Statements between those of the function that change nothing, but take time: as many calls as were drawn."""
     for _ in range(dice.randint(1, MOST_FILLERS)):
-        filler = ast.parse(f"{next(names)} = {dice.randint(0, 99)}").body[0]
+        name, calls = next(names), dice.randint(0, LONGEST_FILLER)
+        filler = ast.parse(f"for {name} in range({calls}): abs({name})").body[0]
         function.body.insert(dice.randrange(len(function.body)), filler)
 
 

@@ -31,6 +31,15 @@ EXPLANATIONS: tuple[tuple[str, str], ...] = (
         "A tensor of length {1} is put into a place of length {0}.",
     ),
     (
+        r"stack expects each tensor to be equal size, but got (\[.*?\]) at entry (\d+) and (\[.*?\]) at entry (\d+)",
+        "Only tensors of the same shape can be stacked, but number {1} of the list has shape {0}, number {3} {2}.",
+    ),
+    (
+        r"expected input(\[.*?\]) to have (\d+) channels, but got (\d+) channels instead",
+        "A convolution takes (batch, channels, time), and this one has {1} channels. An input of shape {0} has {2}: is "
+        "time in their place?",
+    ),
+    (
         r"shape '(\[.*?\])' is invalid for input of size (\d+)",
         "A tensor with {1} numbers cannot take the shape {0}: the product of its axes is another one.",
     ),

@@ -109,7 +109,13 @@ def expect_equal(got: Any, want: Any, what: str = "the result") -> None:
         raise Failure(f"{sentence(what)} should be {name_of_type(want)}, but it is {name_of_type(got)}.")
     equal = abs(got - want) <= ATOL + RTOL * abs(want) if numbers else got == want
     if not equal:
-        raise Failure(f"{sentence(what)} should be {want!r}, but it is {got!r}.")
+        raise Failure("{} should be {}, but it is {}.".format(sentence(what), *short_texts(want, got)))
+
+
+def short_texts(*values: Any) -> list[str]:
+    """How the values are written in a sentence: six digits of each number, or all of them if these look alike."""
+    short = [f"{value:.6g}" if isinstance(value, float) else repr(value) for value in values]
+    return short if len(set(short)) == len(short) else [repr(value) for value in values]
 
 
 def expect_tuple(got: Any, names: tuple[str, ...]) -> tuple[Any, ...]:

@@ -28,7 +28,7 @@ from .subject import Event, Subject
 from .variants import variants_of
 
 FILE = Path(__file__).with_name("index.npz")
-ENGINE = ("changes.py", "variants.py", "signature.py")
+ENGINE = ("bench.py", "changes.py", "variants.py", "signature.py")
 SAMPLE = 16  # misconceptions that are tried in order to choose a property
 
 # Of two variants that behave alike, the one of the earlier kind is the likelier slip.

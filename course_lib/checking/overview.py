@@ -13,6 +13,9 @@ from .report import COLOURS
 WIDTH = 20  # of a bar, in characters
 
 
+STATES = {"○": "not begun", "◐": "begun", "✓": "right"}
+
+
 @dataclass(frozen=True)
 class Line:
     """One exercise."""
@@ -23,7 +26,7 @@ class Line:
     hidden_points: float  # to be earned when it is graded
     minutes: int
     difficulty: int
-    state: str = "○"  # ○ not begun, ◐ begun, ✓ right
+    state: str = "○"  # one of STATES
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class Progress:
         parts = [
             folded(
                 f"{html_bar(group)}<b>{html.escape(group.notebook.title)}</b>&emsp;{score(group)}",
-                table([(line.state, f"<code>{line.name}</code>", earned(line)) for line in group.lines]),
+                table([(labelled(line.state), f"<code>{line.name}</code>", earned(line)) for line in group.lines]),
                 is_open=group.is_begun,
             )
             for group in self.groups
@@ -117,6 +120,11 @@ class Contents:
         return f'<div class="course-exercises">{"".join(parts)}</div>'
 
 
+def labelled(state: str) -> str:
+    """A state's sign with the word that a screen reader says for it."""
+    return f'<span role="img" aria-label="{STATES[state]}">{state}</span>'
+
+
 def score(group: Group) -> str:
     done = ", all checks passed" if all(line.state == "✓" for line in group.lines) else ""
     return f"{group.points:g} of {group.all_points:g} points{done}"
@@ -144,18 +152,21 @@ def text_bar(group: Group) -> str:
 
 
 def html_bar(group: Group) -> str:
-    """The same, drawn. The end in a lighter grey comes when the notebook is graded."""
+    """The same, drawn: a frame that fills from the left. Its grey end comes when the notebook is graded."""
     shares = [
         (group.points, COLOURS[True]),
-        (group.here - group.points, "rgba(128,128,128,.35)"),
-        (group.later, "rgba(128,128,128,.15)"),
+        (group.here - group.points, "transparent"),
+        (group.later, "rgba(128,128,128,.25)"),
     ]
     block = "display:inline-block;height:.8em"
     pieces = "".join(
         f'<span style="{block};width:{100 * part / group.all_points:.2f}%;background:{colour}"></span>'
         for part, colour in shares
     )
-    return f'<span style="{block};width:10em;margin-right:.8em;line-height:0;white-space:nowrap">{pieces}</span>'
+    frame = (
+        f"{block};width:10em;margin-right:.8em;line-height:0;white-space:nowrap;outline:1px solid rgba(128,128,128,.6)"
+    )
+    return f'<span style="{frame}">{pieces}</span>'
 
 
 def folded(head: str, body: str, is_open: bool = False) -> str:

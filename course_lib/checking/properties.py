@@ -23,7 +23,7 @@ from .report import CheckResult, Outcome, Report
 from .signature import parts_of
 from .subject import CHANGED_AN_INPUT, Event, Subject, same_answer
 
-NOTHING_WRITTEN = "Nothing is written here yet: replace `raise NotImplementedError()` by your code."
+NOTHING_WRITTEN = "Nothing is written here yet: replace `raise NotImplementedError()` with your code."
 SMALL = 12  # tensors with at most so many entries are shown whole
 
 

@@ -15,9 +15,14 @@ from .report import Report
 FILE_NAME = ".course_progress.json"
 
 
+DRIVE = Path("/content/drive/MyDrive")  # Google Drive in Colab, where it is mounted
+
+
 def location() -> Path:
-    """The file: COURSE_PROGRESS if set, else in the current folder, which all notebooks share."""
-    return Path(os.environ.get("COURSE_PROGRESS", FILE_NAME))
+    """The file: COURSE_PROGRESS if set, else on a mounted Drive, else in the current folder, which notebooks share."""
+    if "COURSE_PROGRESS" in os.environ:
+        return Path(os.environ["COURSE_PROGRESS"])
+    return (DRIVE if DRIVE.is_dir() else Path()) / FILE_NAME
 
 
 def read() -> dict[str, dict[str, Any]]:
@@ -26,8 +31,11 @@ def read() -> dict[str, dict[str, Any]]:
 
 
 def read_good() -> dict[str, dict[str, Any]] | None:
+    place = location()
+    if place.parent == DRIVE and not place.exists():  # mounted only now: what was done before counts
+        place = Path(FILE_NAME)
     try:
-        entries = json.loads(location().read_text(encoding="utf-8"))
+        entries = json.loads(place.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return entries if isinstance(entries, dict) else None

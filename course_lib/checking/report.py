@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+import re
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from course_lib.colours import readable
 from course_lib.surroundings import in_kernel
 
 from .difference import Difference
@@ -16,8 +18,9 @@ from .difference import Difference
 Outcome = Literal["not attempted", "raised", "stopped", "wrong", "right"]
 
 MARKS = {True: "✓", False: "✗", None: "–"}
+SPOKEN = {True: "passed", False: "failed", None: "not reached"}  # what a screen reader says in place of a mark
 # Blue and orange rather than green and red, and a mark beside each: nobody has to tell two colours apart.
-COLOURS = {True: "#0072B2", False: "#D55E00", None: "#888888"}
+COLOURS = {True: "#0072B2", False: "#D55E00", None: "#777777"}
 WIDTH = 100
 
 
@@ -59,11 +62,19 @@ class Report:
 
     @property
     def points(self) -> float:
-        return float(sum(check.points for check in self.checks))
+        return round(float(sum(check.points for check in self.checks)), 2)
 
     @property
     def max_points(self) -> float:
-        return float(sum(check.max_points for check in self.checks))
+        return round(float(sum(check.max_points for check in self.checks)), 2)
+
+    def worth(self, max_points: float) -> Report:
+        """The same report where everything right is worth so many points, as a class may have decided."""
+        if max_points == self.max_points or not self.max_points:
+            return self
+        factor = max_points / self.max_points
+        scaled = (replace(c, points=c.points * factor, max_points=c.max_points * factor) for c in self.checks)
+        return replace(self, checks=tuple(scaled))
 
     @property
     def score(self) -> str:
@@ -116,7 +127,7 @@ class Report:
         for number, hint in reversed(list(enumerate(self.hints, start=1))):
             text = (
                 f'<details style="padding-left:12px"><summary style="cursor:pointer">Hint {number} of '
-                f"{len(self.hints)}</summary>{html.escape(hint)}{text}</details>"
+                f"{len(self.hints)}</summary>{marked_up(hint)}{text}</details>"
             )
         return text
 
@@ -139,17 +150,15 @@ class Report:
         return f'<div class="course-report" style="line-height:1.5;margin:4px 0">{title}{rows}</div>'
 
     def row(self, check: CheckResult) -> str:
-        colour = COLOURS[check.passed]
+        style = f"{readable(COLOURS[check.passed])};font-weight:bold"
+        mark = f'<span role="img" aria-label="{SPOKEN[check.passed]}" style="{style}">{MARKS[check.passed]}</span>'
         note = " <i>(not reached)</i>" if check.passed is None else ""
-        text = (
-            f'<div style="padding-left:12px"><span style="color:{colour};font-weight:bold">{MARKS[check.passed]}'
-            f"</span> {html.escape(check.name)}{note}</div>"
-        )
+        text = f'<div style="padding-left:12px">{mark} {html.escape(check.name)}{note}</div>'
         if check.passed is False:
             is_first = self.is_first_failure(check)
             named, *rest = [*self.explanation(check), *([] if self.hints else self.offer(check))]
-            first = f"<b>{html.escape(named)}</b>" if self.diagnosis and is_first else html.escape(named)
-            body = "<br>".join([first, *map(html.escape, rest)])
+            first = f"<b>{marked_up(named)}</b>" if self.diagnosis and is_first else marked_up(named)
+            body = "<br>".join([first, *map(marked_up, rest)])
             picture = check.difference.as_html() if check.difference else ""
             hints = self.folded_hints() if is_first else ""
             text += f'<div style="padding:2px 0 4px 32px">{body}{picture}{hints}</div>'
@@ -162,6 +171,11 @@ class Report:
     def for_nbgrader(self) -> Mapping[str, str]:
         """The output of a graded cell: HTML for the reader, and as plain text the score alone."""
         return {"text/html": self.as_html(), "text/plain": f"{self.points:g}"}
+
+
+def marked_up(text: str) -> str:
+    """The text as HTML. What stands between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
 def indented(text: str) -> str:

@@ -188,7 +188,8 @@ def smallest(exercise: Exercise, wrong: Implementation) -> Case:
 
 
 def smaller_ones(case: Case) -> Iterator[Case]:
-    """The cases with one whole number less. Where there is more than whole numbers, they may not fit together."""
+    """The cases in which one whole number is smaller by one. Where there is more than whole numbers, they may not fit
+    together."""
     if all(type(value) is int for value in case.values()):
         for name, value in case.items():
             if value > 1:

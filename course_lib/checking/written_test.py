@@ -2,8 +2,8 @@
 
 The student's function is given an implementation of another exercise and says whether it is right. It is tried on that
 exercise's own answers: it should accept the reference and every alternative, and reject every misconception. Points are
-given for the share of mistakes caught and the share of right answers accepted; whoever accepts everything, rejects
-everything or guesses earns nothing.
+given for the share of mistakes caught and the share of right answers accepted. A test that accepts everything, or
+rejects everything, earns nothing, and one that guesses nearly always earns nothing too.
 
 The *misconceptions* of such an exercise are wrong tests, and its *alternatives* are other tests that catch everything.
 Its cases are not written down but drawn: which implementation is asked about when, and in which disguise.
@@ -25,7 +25,7 @@ from .expect import expect
 from .subject import Subject
 
 ACCEPTS, CATCHES = "it accepts what is right", "it catches the mistakes"
-TIMES = 2  # that a test is asked about each mistake, each time in another disguise
+TIMES = 2  # how often a test is asked about the same implementation, each time in another disguise
 
 
 @dataclass(kw_only=True)
@@ -66,8 +66,9 @@ class WrittenTest(Exercise):
     def questions(self, seed: str = "", everything: bool = False) -> list[Case]:
         """What a test is asked, about everything or about what is shown; the same for the same seed.
 
-        They come in rounds. In each round there is one right implementation, and no mistake twice: from what it has met
-        before in a round, a test learns nothing about the next one.
+        The questions come in rounds. Each round has one right implementation, and no mistake twice: from what it has
+        met before in a round, a test learns nothing about the next one. Where only a few mistakes are tried, the right
+        implementations are asked about twice as well, so that guessing does not pay.
         """
         return drawn(self.name, seed, everything)
 
@@ -79,7 +80,8 @@ def drawn(name: str, seed: str, everything: bool) -> list[Case]:
     assert isinstance(exercise, WrittenTest)
     dice = random.Random(f"{name} {seed}")
     names = exercise.mistakes if everything else exercise.shown
-    rounds: list[list[tuple[str, Implementation, bool]]] = [[(name, one, True)] for name, one in exercise.right.items()]
+    right = list(exercise.right.items()) * (1 if everything else TIMES)
+    rounds: list[list[tuple[str, Implementation, bool]]] = [[(name, one, True)] for name, one in right]
     dice.shuffle(rounds)
     for mistake in names:
         for questions in dice.sample(rounds, k=min(TIMES, len(rounds))):

@@ -84,7 +84,7 @@ def query_among_keys(
 
     alt = (
         f"{len(points)} keys as arrows in the plane, a query among them, the weights that it gives to the keys, and "
-        "the output, the mean of the values by weight. The query can be dragged, or moved by the arrow keys."
+        "the output, the weighted mean of the values. The query can be dragged, or moved with the arrow keys."
     )
     data = {
         "names": list(names),
@@ -126,7 +126,7 @@ def require_names(names: Sequence[str], count: int, what: str) -> None:
 
 
 def require_finite(values: Sequence[float], what: str) -> None:
-    """Raise if one of the values is no ordinary number."""
+    """Raise if one of the values is not an ordinary number."""
     odd = [value for value in values if not math.isfinite(value)]
     if odd:
         raise ValueError(f"The {what} should be ordinary numbers, but one of them is {odd[0]}.")

@@ -1,4 +1,4 @@
-"""What a trained model looks at: all attention weights of one sentence, to be leafed through."""
+"""What a trained model looks at: all attention weights of one sentence, layer by layer and head by head."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def translation_attention(model: Transformer, sentence: str) -> list[AttentionMa
     """All attention weights of a translator while it translates a sentence, greedily.
 
     model: the course's Transformer, or one's own that is built of the same parts, for the vocabularies of
-    `course_lib.translation`. The words that ask in the decoder are written "read → written": at each position it has
-    read one word and writes the next. A model that finds no end is stopped after 17 words.
+    `course_lib.translation`. The decoder's queries are written "read → written": at each position it has read one word
+    and writes the next. A model that does not write <eos> is stopped after 17 words.
     """
     english, french = english_vocabulary(), french_vocabulary()
     device = next(model.parameters()).device

@@ -19,7 +19,7 @@ MOST_POSITIONS = 12  # more squares than that do not fit side by side
 def paint_a_mask(
     n: int = 6, words: Sequence[str] | None = None, scores: Tensor | None = None, padded: int = 2, radius: int = 1
 ) -> InteractiveFigure:
-    """A mask (n, n) that is painted by hand; what each output can then feel of the inputs, and the weights.
+    """A mask (n, n) that is painted by hand; which inputs can then influence which outputs, and the weights.
 
     Beside the mask: which input reaches which output through 1, 2 or 3 such layers, and the attention weights of one
     layer with the given scores. A row that may look at nothing is all 0. The mask is True (✓) where allowed.

@@ -88,7 +88,7 @@ function build(panel, { words, scores, padded, radius }) {
       heatMap({ title: "weights, one layer", columns: words, cell, values: weights, mark: "cf-weight" }));
     const leaks = sum(every((i, j) => (future(i, j) ? 1 : 0)).flat());
     const empty = words.map((word, i) => `${word} (${i})`).filter((_, i) => !mask[i].includes(true));
-    says.textContent = `Places where an output feels a later input (▲): ${leaks}.`
+    says.textContent = `Leaks from the future (▲): ${leaks}.`
       + (empty.length ? ` A row that may look at nothing has weights 0: ${empty.join(", ")}.` : "");
   }
   cells.flat().forEach((each, place) => each.setAttribute("tabindex", place ? -1 : 0));

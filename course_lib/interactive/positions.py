@@ -37,7 +37,7 @@ def position_waves(n: int = 64, d_model: int = 32, position: int = 20) -> Intera
 
     alt = (
         f"The sinusoidal position vectors of {n} positions as a heat map, and the dot product of each with a chosen "
-        "one. Sliders set the base of the wave lengths, the width and the chosen position."
+        "one. Sliders set the base of the wavelengths, the width and the chosen position."
     )
     data = {"n": n, "width": d_model, "widest": max(128, d_model), "position": position}
     return InteractiveFigure("position_waves", data, alt, still, size=(7.5, 4.2))

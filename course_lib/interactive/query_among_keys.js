@@ -94,7 +94,7 @@ function build(panel, { names, keys, values, query, scaled, reach, valuesAreKeys
       html("span", { style: "color: var(--cf-blue)" }, "   ➤ "),
         valuesAreKeys ? "keys, which are the values too" : "keys",
       ...(valuesAreKeys ? [] : [html("span", { style: "color: var(--cf-green)" }, "   ▢ "), "values"]),
-      html("span", { style: "color: var(--cf-green)" }, "   ➤ "), "output: the values' mean by weight ",
+      html("span", { style: "color: var(--cf-green)" }, "   ➤ "), "output: the weighted mean of the values ",
         point(output, "cf-output"));
   }
   draw();

@@ -74,7 +74,7 @@ def count_layer(subject, case):
 def count_outside(subject, case):
     want = classification.bert_parameters(**{**case, "num_layers": 0})
     got = count_of(subject, case, num_layers=0)
-    expect_count(got, want, "Asked with num_layers = 0: what stands outside the layers has")
+    expect_count(got, want, "Asked with num_layers = 0: what is outside the layers has")
 
 
 @bert_parameters.property("all together", points=1)
@@ -96,7 +96,7 @@ def forgets_the_pooler(vocab_size, max_len, num_segments, d_model, d_ff, num_lay
 
 @bert_parameters.misconception
 def forgets_one_vector_outside_the_layers(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """Outside the layers d_model numbers are missing. The pooler has a bias, and the norm behind the tables both a
+    """Outside the layers d_model numbers are missing. The pooler has a bias, and the norm after the tables both a
     gain and a bias."""
     tables = (vocab_size + max_len + num_segments) * d_model
     norm = 2 * d_model
@@ -109,7 +109,7 @@ def forgets_one_vector_outside_the_layers(vocab_size, max_len, num_segments, d_m
 
 @bert_parameters.misconception
 def forgets_the_norm_of_the_tables(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """The norm behind the tables is missing from your sum. It has a gain and a bias, as every norm."""
+    """The norm after the tables is missing from your sum. It has a gain and a bias, like every norm."""
     tables = (vocab_size + max_len + num_segments) * d_model
     norm = 2 * d_model
     attention = 4 * (d_model * d_model + d_model)
@@ -208,8 +208,8 @@ def forgets_four_vectors_in_each_layer(vocab_size, max_len, num_segments, d_mode
 
 @bert_parameters.misconception
 def forgets_one_vector_in_each_layer(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """In each layer d_model numbers are missing. The attention's four linear layers and the second one of the feed-
-    forward network have such a bias each."""
+    """In each layer d_model numbers are missing. The attention's four linear layers and the second one of the
+    feed-forward network have such a bias each."""
     tables = (vocab_size + max_len + num_segments) * d_model
     norm = 2 * d_model
     attention = 4 * (d_model * d_model + d_model)
@@ -221,7 +221,7 @@ def forgets_one_vector_in_each_layer(vocab_size, max_len, num_segments, d_model,
 
 @bert_parameters.misconception
 def forgets_the_output_projection(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """An attention has four matrices: W_Q, W_K, W_V, and W_O behind the heads. You count three."""
+    """An attention has four matrices: W_Q, W_K, W_V, and W_O after the heads. You count three."""
     tables = (vocab_size + max_len + num_segments) * d_model
     norm = 2 * d_model
     attention = 3 * (d_model * d_model + d_model)
@@ -379,8 +379,8 @@ def gives_every_table_a_norm(vocab_size, max_len, num_segments, d_model, d_ff, n
 
 @bert_parameters.misconception
 def counts_a_head(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """You count vocab_size · d_model numbers once more than they are there. BERT is asked for without an output
-    layer over the vocabulary."""
+    """You count vocab_size · d_model numbers too many. Count BERT without an output layer over
+    the vocabulary."""
     tables = (vocab_size + max_len + num_segments) * d_model
     norm = 2 * d_model
     attention = 4 * (d_model * d_model + d_model)
@@ -392,7 +392,7 @@ def counts_a_head(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
 
 @bert_parameters.misconception
 def counts_a_head_with_a_bias(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """You count an output layer over the vocabulary, with its bias. BERT is asked for without a head."""
+    """You count an output layer over the vocabulary, with its bias. Count BERT without a head."""
     tables = (vocab_size + max_len + num_segments) * d_model
     norm = 2 * d_model
     attention = 4 * (d_model * d_model + d_model)
@@ -416,7 +416,7 @@ def counts_one_layer(vocab_size, max_len, num_segments, d_model, d_ff, num_layer
 
 @bert_parameters.misconception
 def gives_every_layer_a_pooler(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """You count a pooler for every layer. There is one, behind the last layer."""
+    """You count a pooler for every layer. There is one, after the last layer."""
     tables = (vocab_size + max_len + num_segments) * d_model
     norm = 2 * d_model
     attention = 4 * (d_model * d_model + d_model)

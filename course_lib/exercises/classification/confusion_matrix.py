@@ -260,7 +260,7 @@ def numbers_the_examples(predicted, actual, num_classes):
 @confusion_matrix.misconception
 def shares_one_row(predicted, actual, num_classes):
     """All rows of your matrix are one and the same. (`[[0] * n] * n` is one list, n times: whatever is written into
-    one row stands in all.)"""
+    one row is in all of them.)"""
     pairs = actual * num_classes + predicted
     counts = torch.bincount(pairs, minlength=num_classes * num_classes)
     return counts.reshape(num_classes, num_classes).sum(dim=0).expand(num_classes, -1)

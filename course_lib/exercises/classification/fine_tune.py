@@ -160,7 +160,7 @@ def keeps_the_old_head(model, num_classes, body_rate, head_rate, frozen_layers):
 
 @fine_tune.misconception
 def gives_the_head_another_name(model, num_classes, body_rate, head_rate, frozen_layers):
-    """The new head is not `model.head`, and the model goes on using the old one."""
+    """The new head is not `model.head`, and the model still uses the old one."""
     old = model.head
     model.classifier = nn.Linear(old.in_features, num_classes).to(old.weight)
     layers = model.encoder.layers
@@ -424,7 +424,7 @@ def freezes_everything(model, num_classes, body_rate, head_rate, frozen_layers):
 
 @fine_tune.misconception
 def freezes_all_but_the_head(model, num_classes, body_rate, head_rate, frozen_layers):
-    """Everything but the head is frozen. The layers behind the first `frozen_layers`, and the encoder's norm, learn
+    """Everything but the head is frozen. The layers after the first `frozen_layers`, and the encoder's norm, learn
     as well."""
     old = model.head
     model.head = nn.Linear(old.in_features, num_classes).to(old.weight)

@@ -486,7 +486,7 @@ def returns_the_chosen_places(ids, may_be_chosen, choice, action, random_ids, ma
 
 @mask_tokens.misconception
 def shows_the_ignored_number(ids, may_be_chosen, choice, action, random_ids, mask_id):
-    """The number -100 is in your inputs. It belongs into the targets; a model knows no such token."""
+    """The number -100 is in your inputs. It belongs in the targets; a model knows no such token."""
     chosen = may_be_chosen & (choice < 0.15)
     masked = chosen & (action < 0.8)
     replaced = chosen & (action >= 0.8) & (action < 0.9)

@@ -364,7 +364,7 @@ def keeps_the_places_apart(logits, targets):
 
 @masked_lm_loss.misconception
 def asks_for_the_next_token(logits, targets):
-    """Your targets are moved by one place: each place is asked for the token behind it. That is a language model
+    """Your targets are moved by one place: each place is asked for the token after it. That is a language model
     that writes; here each place is asked for its own token."""
     targets = torch.cat([targets[:, 1:], torch.full_like(targets[:, :1], IGNORED)], dim=1)
     chosen = targets != IGNORED

@@ -12,7 +12,7 @@ from course_lib.checking.inputs import normal
 
 
 def real_places(*rows: str) -> Tensor:
-    """`xx.` is a sequence with two real positions and one of padding behind them."""
+    """`xx.` is a sequence with two real positions and one of padding after them."""
     return torch.tensor([[place == "x" for place in row] for row in rows])
 
 

@@ -117,7 +117,7 @@ def ways_to_load(built, case, wanted):
 
 
 def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Positions may stand in a parameter of shape (1, max_len, d_model)."""
+    """Positions may be a parameter of shape (1, max_len, d_model)."""
     return tuple(size for size in shape if size != 1)
 
 
@@ -387,7 +387,7 @@ class AddsTheInputTwice(SequenceClassifier):
 class SkipsTheEncoder(SequenceClassifier):
     """The encoder is never used.
 
-    Each token is looked at by itself, and none knows what stands around it."""
+    Each token is looked at by itself, and none knows what is around it."""
 
     def encode(self, ids):
         require_ids(ids, self.embedding.table.num_embeddings, self.pad_id, "ids")
@@ -656,7 +656,7 @@ class KnowsNoPadding(SequenceClassifier):
 
 @sequence_classifier.misconception
 class SkipsTheNormAtTheEnd(SequenceClassifier):
-    """You run the encoder's layers yourself, without the norm behind the last one. self.encoder(x, mask) does both."""
+    """You run the encoder's layers yourself, without the norm after the last one. self.encoder(x, mask) does both."""
 
     def encode(self, ids):
         require_ids(ids, self.embedding.table.num_embeddings, self.pad_id, "ids")

@@ -231,7 +231,7 @@ def knows_no_marks(word, vocabulary):
 
 @wordpiece.misconception
 def takes_unmarked_pieces_too(word, vocabulary):
-    """You take an entry without "##" for a later piece if there is none with it. Only marked entries fit behind the
+    """You take an entry without "##" for a later piece if there is none with it. Only marked entries fit after the
     first piece."""
     pieces = []
     rest = word
@@ -287,7 +287,7 @@ def takes_marked_pieces_for_the_first(word, vocabulary):
 
 @wordpiece.misconception
 def keeps_the_pieces_before_the_gap(word, vocabulary):
-    """You keep the pieces before the place where nothing fits, and put [UNK] behind them. The whole word becomes
+    """You keep the pieces before the place where nothing fits, and put [UNK] after them. The whole word becomes
     [UNK]."""
     pieces = []
     rest = word
@@ -326,7 +326,7 @@ def returns_the_pieces_before_the_gap(word, vocabulary):
 
 @wordpiece.misconception
 def replaces_single_letters(word, vocabulary):
-    """You write [UNK] for the letter at which nothing fits, and go on behind it. The whole word becomes [UNK]."""
+    """You write [UNK] for the letter at which nothing fits, and continue after it. The whole word becomes [UNK]."""
     pieces = []
     rest = word
     for _ in word:
@@ -348,7 +348,7 @@ def replaces_single_letters(word, vocabulary):
 
 @wordpiece.misconception
 def skips_single_letters(word, vocabulary):
-    """You leave out the letter at which nothing fits, and go on behind it. The whole word becomes [UNK]."""
+    """You leave out the letter at which nothing fits, and continue after it. The whole word becomes [UNK]."""
     pieces = []
     rest = word
     for _ in word:
@@ -542,7 +542,7 @@ def knows_whole_words_alone(word, vocabulary):
 
 @wordpiece.misconception
 def ignores_the_marks_of_the_vocabulary(word, vocabulary):
-    """You take an entry for any place, with its "##" or without it. An entry with "##" fits behind the first piece
+    """You take an entry for any place, with its "##" or without it. An entry with "##" fits after the first piece
     only, one without it only at the beginning."""
     pieces = []
     rest = word

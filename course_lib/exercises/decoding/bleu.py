@@ -67,7 +67,8 @@ def bleu_perfect(subject, case):
 @measuring.property("a translation that is longer than its reference is judged by its precisions alone", points=2)
 def bleu_long(subject, case):
     hypotheses = [reference + reference[:3] for reference in case["references"]]
-    measured(subject, hypotheses, case["references"], "the BLEU of references that begin once more at their end")
+    what = "the BLEU of the references, each with its first three words once more at the end,"
+    measured(subject, hypotheses, case["references"], what)
 
 
 @measuring.property("one that is too short pays for it", points=1)
@@ -197,7 +198,7 @@ def penalises_length(hypotheses, references):
 
 @measuring.misconception
 def plain_ratio_as_penalty(hypotheses, references):
-    """Your penalty is the ratio of the two lengths itself. It is e^(1 - references / hypotheses)."""
+    """Your penalty is the ratio of the two lengths itself. It should be e^(1 - references / hypotheses)."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):
@@ -277,7 +278,7 @@ def product_without_root(hypotheses, references):
 
 @measuring.misconception
 def single_words_only(hypotheses, references):
-    """You look at single words only. n runs from 1 to 4.
+    """You look at single words only. n should run from 1 to 4.
 
     The order of the words does not matter."""
     require_pairs(hypotheses, references)
@@ -319,7 +320,7 @@ def four_word_runs_only(hypotheses, references):
 
 @measuring.misconception
 def stops_at_three(hypotheses, references):
-    """Your n stops at 3. It runs from 1 to 4."""
+    """Your n stops at 3. It should run from 1 to 4."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3):

@@ -55,7 +55,8 @@ def top_k_count(subject, case):
         counts = left.sum(dim=-1).flatten().tolist()
         expect(
             set(counts) == {k},
-            f"k is {k}, but after the softmax{asked_with} {counts} tokens have a probability above 0.",
+            f"k is {k}, but after the softmax{asked_with} the numbers of tokens with a probability above 0, row by "
+            f"row, are {counts}.",
         )
 
 
@@ -213,9 +214,9 @@ def fails_for_a_large_k(logits, k):
 
 @top_k.misconception
 def removes_nothing(logits, k):
-    """Your result is the logits as they came in. (masked_fill returns a new tensor: what it returns has to be used.)
+    """You remove no token. (masked_fill returns a new tensor: what it returns has to be used.)
 
-    No token is removed."""
+    Your result is the logits as they came in."""
     return logits.clone()
 
 

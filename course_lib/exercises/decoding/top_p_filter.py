@@ -98,7 +98,7 @@ def top_p_values(subject, case):
 
 @top_p.misconception
 def drops_the_token_that_crosses(logits, p):
-    """You remove the token with which the sum crosses p. It stays.
+    """You remove the token with which the sum crosses p. It should stay.
 
     The tokens that are left have less than p together, and if the very first one is above p, nothing is left at all."""
     falling, order = logits.sort(dim=-1, descending=True)
@@ -275,9 +275,9 @@ def gives_back_log_probabilities(logits, p):
 
 @top_p.misconception
 def removes_nothing(logits, p):
-    """Your result is the logits as they came in. (masked_fill returns a new tensor: what it returns has to be used.)
+    """You remove no token. (masked_fill returns a new tensor: what it returns has to be used.)
 
-    No token is removed."""
+    Your result is the logits as they came in."""
     falling, order = logits.sort(dim=-1, descending=True)
     probabilities = falling.softmax(dim=-1)
     before = probabilities.cumsum(dim=-1) - probabilities

@@ -214,6 +214,14 @@ def packs_the_three(x, w_q, w_k, w_v):
 
 
 @project_qkv.misconception
+def cuts_into_three_equal_parts(x, w_q, w_k, w_v):
+    """You cut the product with all three matrices into three equal parts. The values may be wider or narrower than the
+    queries and keys: cut where each matrix ends."""
+    together = x @ torch.cat([w_q, w_k, w_v], dim=1)
+    return together.chunk(3, dim=-1)
+
+
+@project_qkv.misconception
 def projects_one_sequence_only(x, w_q, w_k, w_v):
     """You multiply with torch.mm, which takes two plain matrices. @ takes any number of leading axes.
 

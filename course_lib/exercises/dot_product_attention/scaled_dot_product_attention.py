@@ -933,7 +933,7 @@ def attention_by_einsum(q, k, v):
 
 @scaled_dot_product_attention.alternative
 def attention_fused(q, k, v):
-    identity = torch.eye(k.shape[-2]).expand(*k.shape[:-1], k.shape[-2])
+    identity = torch.eye(k.shape[-2]).to(k).expand(*k.shape[:-1], k.shape[-2])
     return F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k, identity)
 
 
@@ -959,5 +959,5 @@ def attention_query_by_query(q, k, v):
 
 @scaled_dot_product_attention.alternative
 def attention_from_the_keys(q, k, v):
-    weights = F.softmax(k.float() @ q.float().mT * q.shape[-1] ** -0.5, dim=-2)
-    return (v.float().mT @ weights).mT, weights.mT
+    weights = F.softmax(k @ q.mT * q.shape[-1] ** -0.5, dim=-2)
+    return (v.mT @ weights).mT, weights.mT

@@ -357,7 +357,7 @@ class RunsBackwards(Decoder):
 
 @decoder.misconception
 class NormalisesAfterEveryLayer(Decoder):
-    """The norm at the end is applied after every layer. It comes once, after the last."""
+    """The norm at the end is applied after every layer. It should come once, after the last."""
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         require_partners(x, memory)
@@ -368,8 +368,8 @@ class NormalisesAfterEveryLayer(Decoder):
 
 @decoder.misconception
 class NormalisesInTheLoopAndAfter(Decoder):
-    """The norm at the end is applied after every layer, and once more at the end. It comes once, after the last
-    layer.
+    """The norm at the end is applied after every layer, and once more at the end. It should come once, after the
+    last layer.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):

@@ -125,7 +125,7 @@ def decoder_layer_dropout(subject, case):
 
 @decoder_layer.misconception
 class LooksAtItselfTwice(DecoderLayer):
-    """In the cross-attention keys and values come from the decoder. They come from memory.
+    """In the cross-attention keys and values come from the decoder. They should come from memory.
 
     So the source is never looked at.
     """
@@ -143,7 +143,8 @@ class LooksAtItselfTwice(DecoderLayer):
 
 @decoder_layer.misconception
 class LooksAtItselfTwiceUnmasked(DecoderLayer):
-    """In the cross-attention keys and values come from the decoder, and nothing is masked. They come from memory.
+    """In the cross-attention keys and values come from the decoder, and nothing is masked. They should come from
+    memory.
 
     So the source is never looked at, and the future is.
     """
@@ -155,8 +156,8 @@ class LooksAtItselfTwiceUnmasked(DecoderLayer):
 
 @decoder_layer.misconception
 class LooksAtItselfWithTheMemoryMask(DecoderLayer):
-    """In the cross-attention keys and values come from the decoder, while memory_mask is the source's. They come from
-    memory.
+    """In the cross-attention keys and values come from the decoder, while memory_mask is the source's. They should come
+    from memory.
 
     So the source is never looked at.
     """
@@ -712,7 +713,7 @@ class DropsNothingFromTheNetwork(DecoderLayer):
 
 @decoder_layer.misconception
 class AddsTheMaskedInputAgain(DecoderLayer):
-    """The residual path around the cross-attention starts at the layer's input. It starts at the output of the
+    """The residual path around the cross-attention starts at the layer's input. It should start at the output of the
     self-attention sub-layer.
     """
 

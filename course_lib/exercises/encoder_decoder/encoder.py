@@ -330,7 +330,7 @@ class RunsBackwards(Encoder):
 
 @encoder.misconception
 class NormalisesAfterEveryLayer(Encoder):
-    """The norm at the end is applied after every layer. It comes once, after the last."""
+    """The norm at the end is applied after every layer. It should come once, after the last."""
 
     def forward(self, x, mask=None):
         for layer in self.layers:
@@ -340,8 +340,8 @@ class NormalisesAfterEveryLayer(Encoder):
 
 @encoder.misconception
 class NormalisesInTheLoopAndAfter(Encoder):
-    """The norm at the end is applied after every layer, and once more at the end. It comes once, after the last
-    layer.
+    """The norm at the end is applied after every layer, and once more at the end. It should come once, after the
+    last layer.
     """
 
     def forward(self, x, mask=None):

@@ -238,7 +238,7 @@ class SwapsTheNorms(EncoderLayer):
 
 @encoder_layer.misconception
 class TransformsFirst(EncoderLayer):
-    """The feed-forward network comes first in your layer and the attention second. The attention comes first."""
+    """The feed-forward network comes first in your layer and the attention second. The attention should come first."""
 
     def forward(self, x, mask=None):
         x = self.residual(x, self.transform, self.norm_2)
@@ -429,8 +429,8 @@ add_residual_mistakes(encoder_layer)
 
 @encoder_layer.misconception
 class AddsTheInputAgain(EncoderLayer):
-    """The second residual path starts at the layer's input. It starts at the first sub-layer's output: the update is
-    added to that.
+    """The second residual path starts at the layer's input. It should start at the first sub-layer's output: the update
+    is added to that.
     """
 
     def forward(self, x, mask=None):

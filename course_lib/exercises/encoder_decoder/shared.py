@@ -176,7 +176,7 @@ def answer_of(built, case):
 
 
 def where_real(case, got, want):
-    """`got`, but at padded places `want`: what is computed there is nobody's business."""
+    """`got`, but at padded places `want`: what is computed there does not matter."""
     mask = case["mask"]
     if mask is None:
         return got
@@ -238,7 +238,7 @@ def expect_dropout(subject, kind, case):
     answer_of(built, case)
     built.train()
     got, want = answer_of(built, case), with_everything_dropped(kind, case)
-    what = "the result in training with dropout = 1, which removes all that the sub-layers add,"
+    what = "the result in training with dropout = 1 instead, which removes all that the sub-layers add,"
     expect_close(where_real(case, got, want), want, what)
 
 

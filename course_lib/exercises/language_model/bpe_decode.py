@@ -40,7 +40,7 @@ decoding_pieces = Exercise(
         "Which bytes does each id stand for? Ids below 256 stand for one byte, themselves. Id 256 stands for the bytes "
         "of the two ids of the first merge, put together.",
         "Build a list of all pieces, in the order of the ids: first bytes([0]) to bytes([255]), then one piece for "
-        "every merge. Both parts of a merge stand in the list already.",
+        "every merge. Both parts of a merge are in the list already.",
         "b''.join(…) puts the pieces of all ids together. Only that whole becomes text.",
         "pieces.append(pieces[first] + pieces[second]) for each merge; at the end "
         "b''.join(pieces[i] for i in ids).decode('utf-8', errors='replace').",

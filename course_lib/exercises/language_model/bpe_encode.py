@@ -75,7 +75,7 @@ def encoding_bytes(subject, case):
     expect_ids(encoded(subject, case["chunk"], []), case["chunk"], [])
 
 
-@encoding.property("one merge: every place where the pair stands, from left to right", points=2)
+@encoding.property("one merge: every place where the pair occurs, from left to right", points=2)
 def encoding_one(subject, case):
     for chunk in (case["chunk"], "aaaaacaacaaa"):
         for merges in (case["merges"][:1], [(A, A)]):
@@ -188,7 +188,7 @@ def merges_from_the_right(chunk, merges):
 
 @encoding.misconception
 def uses_a_piece_twice(chunk, merges):
-    """Of "aaa" you make two new pieces: the a in the middle is used twice. What has been merged is gone: go on behind
+    """Of "aaa" you make two new pieces: the a in the middle is used twice. What has been merged is gone: continue after
     it."""
     ids = list(chunk.encode("utf-8"))
     for number, pair in enumerate(merges):
@@ -211,7 +211,7 @@ def merge_again(ids, pair, new_id):
 
 @encoding.misconception
 def swallows_what_follows(chunk, merges):
-    """Behind a merged pair you drop further pieces that equal its second one. A merge takes exactly two pieces.
+    """After a merged pair you drop further pieces that equal its second one. A merge takes exactly two pieces.
 
     Of "aaa" with the merge (a, a) one piece is left instead of two."""
     ids = list(chunk.encode("utf-8"))
@@ -254,7 +254,7 @@ def leftmost_merge(ids, merges):
 @encoding.misconception
 def by_the_leftmost_pair(chunk, merges):
     """You merge the leftmost pair that any merge knows, again and again. Of all merges that fit, the one that was
-    learned first comes first, wherever it stands."""
+    learned first comes first, wherever it occurs."""
     ids = list(chunk.encode("utf-8"))
     while (merged := leftmost_merge(ids, merges)) is not None:
         ids = merged
@@ -320,7 +320,7 @@ def stops_at_a_merge_that_does_not_fit(chunk, merges):
 
 @encoding.misconception
 def merges_the_bytes_each_time(chunk, merges):
-    """Every merge begins with the bytes again, and only the last one is kept. Each merge goes on with what the one
+    """Every merge begins with the bytes again, and only the last one is kept. Each merge continues with what the one
     before has made."""
     ids = list(chunk.encode("utf-8"))
     merged = ids
@@ -342,7 +342,7 @@ def without_the_space(chunk, merges):
 
 @encoding.alternative
 def earliest_pair_first(chunk, merges):
-    """As in GPT-2: of all pairs that stand in the chunk, the one learned first is merged, until none is known."""
+    """As in GPT-2: of all pairs in the chunk, the one learned first is merged, until none is known."""
     ranks = {tuple(pair): rank for rank, pair in enumerate(merges)}
     ids = tuple(chunk.encode("utf-8"))
     while len(ids) > 1:

@@ -69,7 +69,7 @@ writing = Exercise(
     hidden_points=2,
     hints=[
         "It is a loop over new_tokens. In each turn: ask the model about the ids so far, choose one token, put it "
-        "behind the others.",
+        "after the others.",
         "The model wants a batch: ids[None] is (1, time). It answers for every position; what comes next is said at "
         "the last one: logits[:, -1], of shape (1, vocab_size).",
         "You have built the choice already: reference.top_k_filter(logits, top_k), then reference.sample(logits, "
@@ -111,7 +111,7 @@ def everything(case):
     return {"top_k": len(case["model"].start), "max_len": len(case["prompt"]) + case["new_tokens"]}
 
 
-@writing.property("the prompt, and new_tokens ids behind it", points=1)
+@writing.property("the prompt, and new_tokens ids after it", points=1)
 def writing_shape(subject, case):
     got = written(subject, case, **everything(case))
     prompt, vocab = case["prompt"].tolist(), len(case["model"].start)
@@ -376,7 +376,7 @@ def filters_probabilities(model, prompt, new_tokens, temperature, top_k, draws, 
 
 @writing.misconception
 def returns_the_rank(model, prompt, new_tokens, temperature, top_k, draws, max_len):
-    """What you draw is a place in the list of the most likely tokens, not the id of the token that stands there."""
+    """What you draw is a place in the list of the most likely tokens, not the id of the token at that place."""
     ids = prompt
     for i in range(new_tokens):
         context = ids[-max_len:]
@@ -523,7 +523,7 @@ def forgets_the_prompt(model, prompt, new_tokens, temperature, top_k, draws, max
 
 @writing.misconception
 def writes_in_front(model, prompt, new_tokens, temperature, top_k, draws, max_len):
-    """You put each new token in front of the text. It comes behind it."""
+    """You put each new token in front of the text. It comes after it."""
     ids = prompt
     for i in range(new_tokens):
         context = ids[-max_len:]

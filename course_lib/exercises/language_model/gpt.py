@@ -361,7 +361,7 @@ class NormalisesTheLogits(nn.Module):
 
 @gpt.misconception
 class UntiesTheOutput(nn.Module):
-    """The output layer has a table of its own. It is the same table as the embedding's.
+    """The output layer has a table of its own. It should use the table of the embedding.
 
     Two tables are vocab_size · d_model numbers more to learn."""
 
@@ -383,7 +383,7 @@ class UntiesTheOutput(nn.Module):
 
 @gpt.misconception
 class UntiesTheOutputWithABias(nn.Module):
-    """The output layer has a table and biases of its own. It is the embedding's table, and there is no bias."""
+    """The output layer has a table and biases of its own. It should use the embedding's table, without a bias."""
 
     def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers):
         super().__init__()
@@ -581,7 +581,7 @@ class HidesTheBlocksInAList(nn.Module):
 
 @gpt.misconception
 class SharesOneBlock(nn.Module):
-    """The same block stands at every place. Every place needs a block of its own.
+    """You use the same block at every place. Every place needs a block of its own.
 
     There is one set of weights, used again and again."""
 
@@ -823,7 +823,7 @@ class PostNormBlock(DecoderBlock):
 
 @gpt.misconception
 class UsesPostNormBlocks(nn.Module):
-    """Your blocks are post-norm: they normalise the sum of x and the update. Here the norm stands before each
+    """Your blocks are post-norm: they normalise the sum of x and the update. Here the norm comes before each
     sub-layer, and the path of x stays free."""
 
     def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers):

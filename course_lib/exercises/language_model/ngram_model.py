@@ -111,7 +111,7 @@ def ngrams_sums(subject, case):
         )
 
 
-@ngrams.property("runs that stand in the text get their share", points=2)
+@ngrams.property("runs that occur in the text get their share", points=2)
 def ngrams_seen(subject, case):
     expect_entries(table_of(subject, case), case, [entry for entry in entries_of(case) if entry in runs_of(case)])
 
@@ -323,7 +323,7 @@ def counts_each_run_once(ids, n, vocab_size, smoothing):
 
 @ngrams.misconception
 def runs_side_by_side(ids, n, vocab_size, smoothing):
-    """Your runs lie side by side: you go on by n tokens. Every token but the first few ends a run: go on by one."""
+    """Your runs lie side by side: you move on by n tokens. Every token but the first few ends a run: move on by one."""
     counts = torch.zeros((vocab_size,) * n)
     runs = ids.unfold(dimension=0, size=n, step=n)
     places = tuple(runs.T)
@@ -345,7 +345,7 @@ def misses_the_last_run(ids, n, vocab_size, smoothing):
 
 @ngrams.misconception
 def joins_end_and_beginning(ids, n, vocab_size, smoothing):
-    """You count runs that begin at the end of the text and go on at its beginning. The text is no circle."""
+    """You count runs that begin at the end of the text and continue at its beginning. The text is not a circle."""
     counts = torch.zeros((vocab_size,) * n)
     runs = torch.cat([ids, ids[: n - 1]]).unfold(dimension=0, size=n, step=1)
     places = tuple(runs.T)

@@ -44,7 +44,7 @@ windows = Exercise(
         "`length` tokens too. Where do they begin?",
         "ids[places] with a tensor of places takes all windows at once. places has shape (batch, length): each row "
         "counts on from its own start.",
-        "starts[:, None] + torch.arange(length) is that tensor. The token behind place p stands at place p + 1.",
+        "starts[:, None] + torch.arange(length) is that tensor. The token after place p is at place p + 1.",
         "inputs = ids[places], targets = ids[places + 1].",
     ],
 )
@@ -78,7 +78,7 @@ def windows_inputs(subject, case):
     expect_rows(inputs, language_model.text_windows(*case.values())[0], case["ids"], case["starts"], "inputs")
 
 
-@windows.property("each target is the token behind its input", points=2)
+@windows.property("each target is the token after its input", points=2)
 def windows_targets(subject, case):
     _, targets = cut(subject, *case.values())
     expect_rows(targets, language_model.text_windows(*case.values())[1], case["ids"], case["starts"], "targets")
@@ -97,7 +97,7 @@ def windows_end(subject, case):
 
 @windows.misconception
 def targets_are_the_inputs(ids, starts, length):
-    """Your targets are the inputs themselves. The target of a place is the token behind it.
+    """Your targets are the inputs themselves. The target of a place is the token after it.
 
     A model would only have to repeat what it reads."""
     steps = torch.arange(length, device=starts.device)
@@ -109,8 +109,8 @@ def targets_are_the_inputs(ids, starts, length):
 
 @windows.misconception
 def shifted_the_wrong_way(ids, starts, length):
-    """Your targets stand one place before the inputs. The model is asked for the token that comes next, one place
-    behind.
+    """Your targets are one place before the inputs. The model is asked for the token that comes next, one place
+    later.
 
     The target of every place but the first is a token that the model has just read."""
     steps = torch.arange(length, device=starts.device)
@@ -122,7 +122,7 @@ def shifted_the_wrong_way(ids, starts, length):
 
 @windows.misconception
 def shifted_twice(ids, starts, length):
-    """Your targets stand two places behind the inputs. They are one place ahead: the very next token."""
+    """Your targets are two places after the inputs. They are one place ahead: the very next token."""
     steps = torch.arange(length, device=starts.device)
     places = starts[:, None] + steps[None, :]
     inputs = ids[places]
@@ -133,7 +133,7 @@ def shifted_twice(ids, starts, length):
 @windows.misconception
 def rolls_the_window(ids, starts, length):
     """The last target of each window is the window's own first token: you turn the window round in a circle. The last
-    target is the token of the text behind the window."""
+    target is the token of the text after the window."""
     steps = torch.arange(length, device=starts.device)
     places = starts[:, None] + steps[None, :]
     inputs = ids[places]
@@ -143,7 +143,7 @@ def rolls_the_window(ids, starts, length):
 
 @windows.misconception
 def repeats_the_last_target(ids, starts, length):
-    """The last target of each window is the last input once more. It is the token of the text behind the window."""
+    """The last target of each window is the last input once more. It is the token of the text after the window."""
     steps = torch.arange(length, device=starts.device)
     places = starts[:, None] + steps[None, :]
     inputs = ids[places]
@@ -154,7 +154,7 @@ def repeats_the_last_target(ids, starts, length):
 @windows.misconception
 def rolls_the_batch(ids, starts, length):
     """The last target of each window is the first token of the next window in the batch: you turn the whole batch round
-    in a circle (torch.roll without dims). The last target is the token of the text behind the window."""
+    in a circle (torch.roll without dims). The last target is the token of the text after the window."""
     steps = torch.arange(length, device=starts.device)
     places = starts[:, None] + steps[None, :]
     inputs = ids[places]
@@ -164,8 +164,8 @@ def rolls_the_batch(ids, starts, length):
 
 @windows.misconception
 def pads_the_last_target(ids, starts, length):
-    """The last target of each window is 0, as if there were nothing behind the window. It is the token of the text that
-    stands there."""
+    """The last target of each window is 0, as if there were nothing after the window. It is the token of the text that
+    is there."""
     steps = torch.arange(length, device=starts.device)
     places = starts[:, None] + steps[None, :]
     inputs = ids[places]
@@ -197,7 +197,7 @@ def one_token_too_long(ids, starts, length):
 
 @windows.misconception
 def begins_one_place_late(ids, starts, length):
-    """Your windows begin one place behind their starts. Inputs begin at the start itself: places count from 0."""
+    """Your windows begin one place after their starts. Inputs begin at the start itself: places count from 0."""
     steps = torch.arange(1, length + 1, device=starts.device)
     places = starts[:, None] + steps[None, :]
     inputs = ids[places]
@@ -257,7 +257,7 @@ def first_start_for_all(ids, starts, length):
 
 @windows.misconception
 def returns_the_places(ids, starts, length):
-    """You return the places in the text. The tokens that stand there are wanted."""
+    """You return the places in the text. The tokens at these places are wanted."""
     steps = torch.arange(length, device=starts.device)
     places = starts[:, None] + steps[None, :]
     inputs = places
@@ -277,7 +277,7 @@ def adds_one_to_the_token(ids, starts, length):
 
 @windows.misconception
 def one_target_a_window(ids, starts, length):
-    """There is one target for each window, the token behind its end. Every place has a target: (batch, length).
+    """There is one target for each window, the token after its end. Every place has a target: (batch, length).
 
     A model learns from all places of a window at once."""
     steps = torch.arange(length, device=starts.device)

@@ -231,7 +231,7 @@ def rarest_pair(counts, num_merges):
 def across_chunks(counts, num_merges):
     """The end of one chunk and the beginning of the next count as neighbours. Pairs are inside a chunk only.
 
-    Whether two chunks stand beside each other in the dictionary says nothing about the text."""
+    Whether two chunks are neighbours in the dictionary says nothing about the text."""
     chunks = [([byte for chunk, count in counts.items() for byte in chunk.encode("utf-8") * count], 1)]
     merges = []
     for new_id in range(256, 256 + num_merges):
@@ -376,7 +376,7 @@ def merges_from_the_right(counts, num_merges):
 
 @training.misconception
 def uses_a_piece_twice(counts, num_merges):
-    """Of "aaa" you make two new pieces: the a in the middle is used twice. What has been merged is gone: go on behind
+    """Of "aaa" you make two new pieces: the a in the middle is used twice. What has been merged is gone: continue after
     it."""
     chunks = [(list(chunk.encode("utf-8")), count) for chunk, count in counts.items()]
     merges = []
@@ -428,7 +428,7 @@ def the_most_common_at_once(counts, num_merges):
 
 @training.misconception
 def once_for_each_chunk(counts, num_merges):
-    """A pair that stands twice in a chunk counts once there. Count every place where it stands."""
+    """A pair that occurs twice in a chunk counts once there. Count every place where it occurs."""
     chunks = [(list(chunk.encode("utf-8")), count) for chunk, count in counts.items()]
     merges = []
     for new_id in range(256, 256 + num_merges):

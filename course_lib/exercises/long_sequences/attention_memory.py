@@ -213,7 +213,7 @@ def in_mebibytes(batch, num_heads, length, copies, bytes_per_number):
 
 @memory.misconception
 def in_gigabytes(batch, num_heads, length, copies, bytes_per_number):
-    """You divide by a thousand million (10⁹). The number of bytes is asked for, not of gigabytes."""
+    """You divide by a billion (10⁹). The number of bytes is asked for, not of gigabytes."""
     pairs = length * length
     matrices = batch * num_heads * copies
     return matrices * pairs * bytes_per_number / 1e9

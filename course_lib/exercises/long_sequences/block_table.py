@@ -29,8 +29,8 @@ block_table = Exercise(
     hints=[
         "Two things have to be known about a sequence: which blocks it has, in their order, and how many tokens. And "
         "one about the memory: which blocks are free.",
-        "Token number p of a sequence is in its block number p // block_size, at place p % block_size. Which block of "
-        "the memory that is stands in the sequence's own list.",
+        "Token number p of a sequence is in its block number p // block_size, at place p % block_size. The sequence's "
+        "own list says which block of the memory that is.",
         "A sequence needs a new block exactly when its number of tokens is a multiple of block_size, the first time "
         "included. Look whether a block is free before you change anything.",
         "block = min(self.free_blocks); self.free_blocks.remove(block); "

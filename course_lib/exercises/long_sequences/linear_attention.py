@@ -408,19 +408,16 @@ def softmax_after_all(q, k, v, causal):
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
     hidden = torch.ones_like(scores).triu(1).bool() & causal
     return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ v
-    if not causal:
-        state = k.transpose(-2, -1) @ v
-        total = k.sum(dim=-2)
-        return (q @ state) / (q @ total[..., None])
-    state = k.new_zeros(*k.shape[:-2], k.shape[-1], v.shape[-1])
-    total = k.new_zeros(*k.shape[:-2], k.shape[-1])
-    outputs = []
-    for i in range(q.shape[-2]):
-        state = state + k[..., i, :, None] * v[..., i, None, :]
-        total = total + k[..., i, :]
-        query = q[..., i, None, :]
-        outputs += [(query @ state) / (query @ total[..., None])]
-    return torch.cat(outputs, dim=-2)
+
+
+@linear.misconception
+def softmax_of_the_products(q, k, v, causal):
+    """You take a softmax of the products φ(q) · φ(k). There is no softmax here: the products themselves are divided by
+    their sum."""
+    q, k = F.elu(q) + 1, F.elu(k) + 1
+    scores = q @ k.transpose(-2, -1)
+    hidden = torch.ones_like(scores).triu(1).bool() & causal
+    return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ v
 
 
 @linear.misconception

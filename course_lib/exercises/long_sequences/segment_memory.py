@@ -47,8 +47,8 @@ segments = Exercise(
     hints=[
         "Draw the mask for a memory of 2 and a segment of 3: three rows, five columns. The columns of the memory are "
         "all allowed; those of the segment form the usual triangle.",
-        "Keys and values come from torch.cat([memory, segment], dim=1), queries from the segment alone. Query i stands "
-        "at place m + i of what was joined.",
+        "Keys and values come from torch.cat([memory, segment], dim=1), queries from the segment alone. Query i is at "
+        "place m + i of the joined sequence.",
         "detach() gives the same numbers without their history. The memory needs it when it comes in; the new memory "
         "needs it when it goes out.",
         "context[:, -keep:] are the last `keep` vectors; if there are fewer, it is all of them.",
@@ -303,8 +303,8 @@ def sees_the_whole_segment(segment, memory, w_q, w_k, w_v, keep):
 
 @segments.misconception
 def mask_forgets_the_memory(segment, memory, w_q, w_k, w_v, keep):
-    """You count the queries from 0, as if they stood at the beginning of the memory. Behind a memory of m vectors,
-    query i stands at place m + i.
+    """You count the queries from 0, as if they were at the beginning of the memory. After a memory of m vectors,
+    query i is at place m + i.
 
     So some keys of its past are hidden from it."""
     memory = memory.detach()

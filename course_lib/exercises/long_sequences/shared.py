@@ -22,7 +22,7 @@ def whole_number(value, what):
 
 def expect_nothing_from_the_future(subject, args, wrt, got, what):
     """Row i of the result depends on rows 0 to i of args[wrt] alone: later ones are exchanged for others, and row i
-    stays as it is. `what`: what stands in these rows.
+    stays as it is. `what`: what is in these rows.
     """
     row = got.shape[-2] // 2
     changed = list(args)

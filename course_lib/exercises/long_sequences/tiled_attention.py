@@ -500,7 +500,7 @@ def never_divides(q, k, v, tile, causal):
 
 @tiled.misconception
 def divides_in_every_tile(q, k, v, tile, causal):
-    """You divide by the sum of the weights after every tile, and go on with the quotient. Divide once, at the end."""
+    """You divide by the sum of the weights after every tile and keep the quotient. Divide once, at the end."""
     n_q, n_k = q.shape[-2], k.shape[-2]
     queries = torch.arange(n_q, device=q.device)[:, None]
     maximum = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
@@ -846,7 +846,7 @@ def hides_after_the_exponential(q, k, v, tile, causal):
 
 @tiled.misconception
 def drops_a_short_tile(q, k, v, tile, causal):
-    """You leave out the keys behind the last whole tile. The last tile may be shorter."""
+    """You leave out the keys after the last whole tile. The last tile may be shorter."""
     n_q, n_k = q.shape[-2], k.shape[-2]
     queries = torch.arange(n_q, device=q.device)[:, None]
     maximum = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)

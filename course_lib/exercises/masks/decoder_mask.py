@@ -112,7 +112,7 @@ def forgets_the_future(lengths, n):
 
 @decoder_mask.misconception
 def hides_queries_too(lengths, n):
-    """The lengths decide about the rows of your mask, the queries. Hide keys only: what a padded query computes is
+    """You apply the lengths to the rows of your mask, the queries. Hide keys only: what a padded query computes is
     thrown away later.
 
     So the row of a padded query has no key left, and its softmax is NaN."""

@@ -529,7 +529,7 @@ def exponential_overflows_at_hidden_keys_too(q, k, v, mask):
 
 @masked_attention.misconception
 def exponential_overflows_despite_eps(q, k, v, mask):
-    """You take exp of the scores as they are and add a small number below the fraction. Subtract the row's maximum
+    """You take exp of the scores as they are and add a small number to the denominator. Subtract the row's maximum
     first, or let softmax do it.
 
     Beyond about 700 exp overflows to inf, and for very negative scores the small number swallows everything."""
@@ -577,7 +577,7 @@ def maximum_of_hidden_scores_despite_eps(q, k, v, mask):
     """You take the softmax over the whole row, set hidden weights to 0 and divide by their sum plus a small number. The
     hidden keys have to be gone before the softmax.
 
-    A huge hidden score pushes the allowed ones down until the small number below the fraction outweighs them."""
+    A huge hidden score pushes the allowed ones down until the small number in the denominator outweighs them."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)

@@ -53,7 +53,7 @@ masked_softmax = Exercise(
     difficulty=2,
     hidden_points=2,
     hints=[
-        "A hidden key must not take part in the sum below the fraction. What would its score have to be, so that "
+        "A hidden key must not take part in the sum in the denominator. What would its score have to be, so that "
         "exp(score) is 0?",
         "Fill the hidden scores with -inf before the softmax: scores.masked_fill(…, -math.inf). masked_fill fills "
         "where its mask is True, and ours is True where attention is allowed.",
@@ -300,8 +300,8 @@ def exponential_overflows(scores, mask):
 def exponential_overflows_despite_eps(scores, mask):
     """You take exp of the raw scores. Subtract the maximum of the row's allowed scores first, or let softmax do it.
 
-    Beyond about 700 exp overflows to inf, and for very negative scores the small number below the fraction swallows
-    everything."""
+    Beyond about 700 exp overflows to inf, and for very negative scores the small number in the denominator
+    swallows everything."""
     allowed = allowed_places(mask, scores)
     exponentials = scores.exp() * allowed
     return exponentials / (exponentials.sum(dim=-1, keepdim=True) + 1e-9)
@@ -323,7 +323,7 @@ def maximum_of_hidden_scores_despite_eps(scores, mask):
     """You take the exponentials relative to the maximum of the whole row, hidden scores included. (A softmax over the
     whole row does that, too.) The maximum has to be taken over the allowed keys only.
 
-    A huge hidden score pushes the allowed ones down until the small number below the fraction outweighs them."""
+    A huge hidden score pushes the allowed ones down until the small number in the denominator outweighs them."""
     allowed = allowed_places(mask, scores)
     exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp() * allowed
     return exponentials / (exponentials.sum(dim=-1, keepdim=True) + 1e-9)

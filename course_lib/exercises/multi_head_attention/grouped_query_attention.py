@@ -43,6 +43,11 @@ grouped_query_attention = Exercise(
 )
 
 
+def is_ordinary(case) -> bool:
+    """Large scores have a property of their own: whoever overflows loses no other point."""
+    return bool(case["q"].abs().max() < 25)
+
+
 def grouped_answer(subject, case):
     output, weights = expect_tuple(subject(*case.values()), ("output", "weights"))
     batch, heads, time, _ = case["q"].shape
@@ -53,11 +58,14 @@ def grouped_answer(subject, case):
 
 @grouped_query_attention.property("output (batch, head, query, d_v) and weights (batch, head, query, key)", points=1)
 def grouped_shapes(subject, case):
-    grouped_answer(subject, case)
+    if is_ordinary(case):
+        grouped_answer(subject, case)
 
 
-@grouped_query_attention.property("head h has the weights softmax(q kᵀ / √d_k) over the keys of its group", points=2)
+@grouped_query_attention.property("head i has the weights softmax(q kᵀ / √d_k) over the keys of its group", points=1)
 def grouped_weights(subject, case):
+    if not is_ordinary(case):
+        return
     _, weights = grouped_answer(subject, case)
     expect_distributions(weights)
     expect_right_groups(weights, case)
@@ -83,14 +91,17 @@ def expect_right_groups(weights, case):
 
 @grouped_query_attention.property("the output is the weighted sum of the values of that group", points=1)
 def grouped_output(subject, case):
-    output, _ = grouped_answer(subject, case)
-    expect_close(output, reference.grouped_query_attention(**case)[0], "the output")
+    if is_ordinary(case):
+        output, _ = grouped_answer(subject, case)
+        expect_close(output, reference.grouped_query_attention(**case)[0], "the output")
 
 
 @grouped_query_attention.property(
     "with one group, all heads share it; with as many as heads, each has its own", points=1
 )
 def grouped_extremes(subject, case):
+    if not is_ordinary(case):
+        return
     heads = case["q"].shape[1]
     for groups, which in ((1, "the first group alone"), (heads, f"{heads} groups instead, one for each head")):
         k, v = (case[name][:, :1].repeat(1, groups, 1, 1) for name in "kv")
@@ -102,6 +113,8 @@ def grouped_extremes(subject, case):
 
 @grouped_query_attention.property("gradients go to the group of each head and to no other", points=1)
 def grouped_gradients(subject, case):
+    if not is_ordinary(case):
+        return
     grouped_answer(subject, case)
     heads = case["q"].shape[1]
     subject.require_untouched_inputs()
@@ -110,6 +123,14 @@ def grouped_gradients(subject, case):
             at = (slice(None), head, 0, 0)
             got = subject.gradient(*case.values(), wrt=position, at=at)
             expect_close(got, slope(case, position, at), f"the gradient of head {head} with respect to the {name}")
+
+
+@grouped_query_attention.property("scores beyond 1000 give the right result too", points=1)
+def grouped_far_from_zero(subject, case):
+    output, weights = grouped_answer(subject, case)
+    want_output, want_weights = reference.grouped_query_attention(**case)
+    expect_close(weights, want_weights, "the tensor of weights")
+    expect_close(output, want_output, "the output")
 
 
 def slope(case, position, at):
@@ -124,7 +145,7 @@ def slope(case, position, at):
 def tiles_the_groups(q, k, v):
     """You repeat the groups as 0, 1, 0, 1, …. Neighbouring heads share a group: 0, 0, 1, 1, ….
 
-    So head h reads group h mod G.
+    So head i reads group i mod g.
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
@@ -329,7 +350,7 @@ def shares_out_over_the_queries(q, k, v):
 
 @grouped_query_attention.misconception
 def returns_output_alone(q, k, v):
-    """Only the output comes back. The weights are wanted too: (output, weights)."""
+    """Only the output comes back. Return the weights too: (output, weights)."""
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
@@ -359,7 +380,7 @@ def weights_come_first(q, k, v):
 
 @grouped_query_attention.misconception
 def divides_by_d_k(q, k, v):
-    """You divide the scores by d_k; its square root is wanted."""
+    """You divide the scores by d_k. Divide by its square root."""
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
@@ -552,7 +573,7 @@ def uses_a_sigmoid(q, k, v):
 
 @grouped_query_attention.misconception
 def uses_the_logarithms(q, k, v):
-    """You use log_softmax, the logarithms of the weights. The weights themselves are wanted."""
+    """You use log_softmax, the logarithms of the weights. Use the weights themselves."""
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
@@ -619,8 +640,8 @@ def overflows(q, k, v):
 
 @grouped_query_attention.misconception
 def compares_by_cosine(q, k, v):
-    """The lengths of queries and keys have no influence on your scores, only their directions. The dot product, divided
-    by √d_k, is wanted.
+    """The lengths of queries and keys have no influence on your scores, only their directions. Use the dot product,
+    divided by √d_k.
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
@@ -684,7 +705,7 @@ def hides_the_future(q, k, v):
 
 @grouped_query_attention.misconception
 def sums_up_the_keys(q, k, v):
-    """Your output is made of the keys. Keys are for comparing; what is summed up are the values."""
+    """Your output is made of the keys. Keys are for comparing; the values are summed."""
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
@@ -714,7 +735,7 @@ def weights_with_the_scores(q, k, v):
 
 @grouped_query_attention.misconception
 def returns_the_scores(q, k, v):
-    """The second result holds the scores, before the softmax. The weights after it are wanted."""
+    """The second result holds the scores, before the softmax. Return the weights, after it."""
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")
@@ -811,7 +832,7 @@ def scales_in_place(q, k, v):
 
 @grouped_query_attention.misconception
 def rounds_the_root(q, k, v):
-    """You divide the scores by √d_k rounded down to a whole number. The root itself is wanted."""
+    """You divide the scores by √d_k rounded down to a whole number. Use the root itself."""
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")

@@ -537,7 +537,7 @@ class ForgetsTheScale(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class DividesByTheHeadSize(MultiHeadAttention):
-    """You divide the scores by d_k; its square root is wanted."""
+    """You divide the scores by d_k. Divide by its square root."""
 
     def forward(self, query, key, value, mask=None):
         q, k, v = self.project(query, key, value)
@@ -727,7 +727,7 @@ class ReturnsTheScores(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class ReturnsTheOutputAlone(MultiHeadAttention):
-    """Only the output comes back. The weights are wanted too: (output, weights)."""
+    """Only the output comes back. Return the weights too: (output, weights)."""
 
     def forward(self, query, key, value, mask=None):
         q, k, v = self.project(query, key, value)
@@ -865,7 +865,7 @@ class TakesThePowerFirst(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class RoundsTheRoot(MultiHeadAttention):
-    """You divide the scores by √d_k rounded down to a whole number. The root itself is wanted."""
+    """You divide the scores by √d_k rounded down to a whole number. Use the root itself."""
 
     def forward(self, query, key, value, mask=None):
         q, k, v = self.project(query, key, value)
@@ -910,8 +910,8 @@ class ScalesTheWeights(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class ComparesByCosine(MultiHeadAttention):
-    """The lengths of queries and keys have no influence on your scores, only their directions. The dot product, divided
-    by √d_k, is wanted.
+    """The lengths of queries and keys have no influence on your scores, only their directions. Use the dot product,
+    divided by √d_k.
     """
 
     def forward(self, query, key, value, mask=None):
@@ -1004,7 +1004,7 @@ class PicksTheBestKey(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class UsesTheLogarithms(MultiHeadAttention):
-    """You use log_softmax, the logarithms of the weights. The weights themselves are wanted."""
+    """You use log_softmax, the logarithms of the weights. Use the weights themselves."""
 
     def share_out(self, scores, mask):
         if mask is None:
@@ -1089,7 +1089,7 @@ class FillsWithTooLittle(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class SumsUpTheKeys(MultiHeadAttention):
-    """Your output is made of the keys. Keys are for comparing; what is summed up are the values."""
+    """Your output is made of the keys. Keys are for comparing; the values are summed."""
 
     def forward(self, query, key, value, mask=None):
         q, k, v = self.project(query, key, value)
@@ -1372,7 +1372,7 @@ class KeepsWithTheProbability(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class DividesByTheModelSize(MultiHeadAttention):
-    """You divide the scores by d_model. Each dot product has d_k terms, and the root of that number is wanted."""
+    """You divide the scores by d_model. Each dot product has d_k terms, so divide by the root of that number."""
 
     def forward(self, query, key, value, mask=None):
         q, k, v = self.project(query, key, value)

@@ -47,13 +47,21 @@ multi_head_einsum = Exercise(
 )
 
 
+def is_ordinary(case) -> bool:
+    """Large scores have a property of their own: whoever overflows loses no other point."""
+    return bool(case["x"].abs().max() < 25)
+
+
 @multi_head_einsum.property("the result is (batch, time, d_model)", points=1)
 def einsum_shape(subject, case):
-    expect_floats(subject(*case.values()), tuple(case["x"].shape))
+    if is_ordinary(case):
+        expect_floats(subject(*case.values()), tuple(case["x"].shape))
 
 
-@multi_head_einsum.property("head i uses its own columns of w_q, w_k, w_v and its own rows of w_o", points=2)
+@multi_head_einsum.property("head i uses its own columns of w_q, w_k, w_v and its own rows of w_o", points=1)
 def einsum_values(subject, case):
+    if not is_ordinary(case):
+        return
     got = expect_floats(subject(*case.values()), tuple(case["x"].shape))
     try:
         expect_close(got, reference.multi_head_einsum(**case))
@@ -68,11 +76,13 @@ def what_one_head_shows(subject, case):
         got = subject(*single.values())
     if isinstance(got, torch.Tensor) and is_close(got, reference.multi_head_einsum(**single)):
         return "With num_heads = 1 your result is right, so look at how the matrices and results are cut into heads."
-    return "With num_heads = 1 it is wrong too, so look at the projections, the scores and the softmax first."
+    return "With num_heads = 1 it is wrong too, so look at the projections (w_o too), the scores and the softmax first."
 
 
 @multi_head_einsum.property("reordering the tokens reorders the result and changes nothing else", points=1)
 def einsum_equivariance(subject, case):
+    if not is_ordinary(case):
+        return
     backwards = {**case, "x": case["x"].flip(1)}
     expect_close(
         subject(*backwards.values()),
@@ -83,11 +93,19 @@ def einsum_equivariance(subject, case):
 
 @multi_head_einsum.property("gradients come back to x and to all four matrices", points=1)
 def einsum_gradients(subject, case):
+    if not is_ordinary(case):
+        return
     einsum_values(subject, case)
     subject.require_untouched_inputs()
     for position, name in enumerate(("x", "w_q", "w_k", "w_v", "w_o")):
         got = subject.gradient(*case.values(), wrt=position, at=(0, 1))
         expect_close(got, slope(case, name), f"the gradient of the result's token [0, 1] with respect to {name}")
+
+
+@multi_head_einsum.property("scores beyond 1000 give the right result too", points=1)
+def einsum_far_from_zero(subject, case):
+    got = expect_floats(subject(*case.values()), tuple(case["x"].shape))
+    expect_close(got, reference.multi_head_einsum(**case))
 
 
 def slope(case, name):
@@ -420,7 +438,7 @@ def exchanges_query_and_key(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def divides_by_d_k(x, w_q, w_k, w_v, w_o, num_heads):
-    """You divide the scores by d_k; its square root is wanted."""
+    """You divide the scores by d_k. Divide by its square root."""
     d_model = x.shape[-1]
     d_k = d_model // num_heads
     w_q = w_q.reshape(d_model, num_heads, d_k)
@@ -631,7 +649,7 @@ def uses_a_sigmoid(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def uses_the_logarithms(x, w_q, w_k, w_v, w_o, num_heads):
-    """You use log_softmax, the logarithms of the weights. The weights themselves are wanted."""
+    """You use log_softmax, the logarithms of the weights. Use the weights themselves."""
     d_model = x.shape[-1]
     d_k = d_model // num_heads
     w_q = w_q.reshape(d_model, num_heads, d_k)
@@ -748,8 +766,8 @@ def overflows(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def compares_by_cosine(x, w_q, w_k, w_v, w_o, num_heads):
-    """The lengths of queries and keys have no influence on your scores, only their directions. The dot product, divided
-    by √d_k, is wanted.
+    """The lengths of queries and keys have no influence on your scores, only their directions. Use the dot product,
+    divided by √d_k.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
@@ -768,7 +786,7 @@ def compares_by_cosine(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def sums_up_the_keys(x, w_q, w_k, w_v, w_o, num_heads):
-    """Your output is made of the keys, x w_k. Keys are for comparing; what is summed up are the values, x w_v."""
+    """Your output is made of the keys, x w_k. Keys are for comparing; the values are summed, x w_v."""
     d_model = x.shape[-1]
     d_k = d_model // num_heads
     w_q = w_q.reshape(d_model, num_heads, d_k)
@@ -1002,7 +1020,7 @@ def scales_x_in_place(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def rounds_the_root(x, w_q, w_k, w_v, w_o, num_heads):
-    """You divide the scores by √d_k rounded down to a whole number. The root itself is wanted."""
+    """You divide the scores by √d_k rounded down to a whole number. Use the root itself."""
     d_model = x.shape[-1]
     d_k = d_model // num_heads
     w_q = w_q.reshape(d_model, num_heads, d_k)

@@ -13,6 +13,7 @@ from course_lib.checking.expect import (
     Failure,
     expect,
     name_of_type,
+    sentence,
 )
 
 multi_head_parameters = Exercise(
@@ -50,9 +51,9 @@ def expect_count(subject, case, **changes):
     want = reference.multi_head_parameters(**asked)
     got = count_answer(subject, **asked)
     differing = " and ".join(f"{name} = {value}" for name, value in changes.items() if value != case[name])
-    where = f"but with {differing}, " if differing else ""
+    where = f"with {differing} instead, " if differing else ""
     off = f"{abs(got - want)} too {'few' if got < want else 'many'}"
-    expect(got == want, f"{where}the result should be {want}, and it is {got}: {off}.")
+    expect(got == want, sentence(f"{where}the result should be {want}, and it is {got}: {off}."))
 
 
 @multi_head_parameters.property("the result is a positive whole number", points=1)

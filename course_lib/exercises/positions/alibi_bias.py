@@ -183,7 +183,7 @@ def gives_all_heads_one_slope(num_heads, n):
 def favours_far_keys(num_heads, n):
     """Your bias grows with the distance. It is a penalty: it needs a minus sign (or i and j are swapped).
 
-    So far keys are favoured."""
+    So distant keys are favoured."""
     p = 2 ** int(math.log2(num_heads))
     series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
     between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
@@ -208,7 +208,7 @@ def penalises_the_future(num_heads, n):
     """Your bias is the same for all keys up to the query. The penalty belongs to these keys; right of the query the
     causal mask hides everything. Perhaps query and key are swapped.
 
-    So far keys cost nothing."""
+    So distant keys cost nothing."""
     p = 2 ** int(math.log2(num_heads))
     series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
     between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]

@@ -89,7 +89,9 @@ def module_values(subject, case):
 def module_has_a_buffer(subject, case):
     built = module_of(subject, case)
     trained = built.shapes()
-    expect(not trained, f"The formula is fixed, but your module has the trainable parameter {list(trained)[:1]}.")
+    expect(
+        not trained, f"The formula is fixed, but your module has the trainable parameter {next(iter(trained), None)}."
+    )
     expect(
         built.moves_to_another_device(case["x"]),
         "After module.to(another_device) your table stays behind on the old device, and adding it to x fails.",

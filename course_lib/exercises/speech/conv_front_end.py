@@ -201,7 +201,7 @@ def front_end_lengths(subject, case):
         )
 
 
-@front_end.property("every real frame is right, whatever stands in the padding", points=3)
+@front_end.property("every real frame is right, whatever the padding holds", points=3)
 def front_end_values(subject, case):
     built = filled(subject, case)
     expect_frames(built, case)

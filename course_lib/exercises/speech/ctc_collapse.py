@@ -131,7 +131,7 @@ def blank_is_always_zero(ids, blank=0):
 
 @collapsing.misconception
 def merges_two_at_a_time(ids, blank=0):
-    """You merge two equal neighbours into one and go on behind them. Of a run of three labels you leave two. A run
+    """You merge two equal neighbours into one and continue after them. Of a run of three labels you leave two. A run
     becomes one label, however long it is."""
     kept = []
     place = 0
@@ -239,8 +239,8 @@ def removes_one_blank(ids, blank=0):
 
 @collapsing.misconception
 def first_in_a_circle(ids, blank=0):
-    """You compare the first label with the last one (ids[-1]): if they are equal, the first is lost. Nothing stands
-    before the first label."""
+    """You compare the first label with the last one (ids[-1]): if they are equal, the first is lost. There is
+    nothing before the first label."""
     kept = []
     for place, label in enumerate(ids):
         if label != ids[place - 1] and label != blank:
@@ -250,7 +250,7 @@ def first_in_a_circle(ids, blank=0):
 
 @collapsing.misconception
 def returns_the_places(ids, blank=0):
-    """You return where in the path the labels stand. The labels themselves are wanted."""
+    """You return the places of the labels in the path. The labels themselves are wanted."""
     kept = []
     previous = None
     for place, label in enumerate(ids):
@@ -262,7 +262,7 @@ def returns_the_places(ids, blank=0):
 
 @collapsing.misconception
 def starts_with_zero(ids, blank=0):
-    """A path that begins with the label 0 loses it: you begin as if a 0 stood before the path. Nothing stands there."""
+    """A path that begins with the label 0 loses it: you begin as if there were a 0 before the path. There is none."""
     kept = []
     previous = 0
     for label in ids:

@@ -369,7 +369,7 @@ def never_stays(log_probs, target, blank=0):
 
 @ctc.misconception
 def never_steps(log_probs, target, blank=0):
-    """Your paths never go on to the next state: from a label they cannot come to the blank behind it. One of the three
+    """Your paths never step to the next state: from a label they cannot reach the blank after it. One of the three
     ways into a state, alpha[s - 1], is missing."""
     states = torch.full((2 * len(target) + 1,), blank, device=target.device)
     states[1::2] = target
@@ -794,7 +794,7 @@ def sums_bare_exponentials(log_probs, target, blank=0):
 @ctc.misconception
 def multiplies_probabilities(log_probs, target, blank=0):
     """You add up and multiply probabilities, and take the logarithm at the end. Probabilities of many frames are too
-    small for a number of the machine and become 0: stay in logarithms all the way."""
+    small for the number format and become 0: stay in logarithms all the way."""
     states = torch.full((2 * len(target) + 1,), blank, device=target.device)
     states[1::2] = target
     may_skip = torch.zeros(len(states), dtype=torch.bool, device=target.device)

@@ -34,7 +34,8 @@ edits = Exercise(
         "first column.",
         "Every other entry comes from three neighbours: the one above + 1 (an item is deleted), the one to the left + "
         "1 (an item is inserted), and the one above to the left, + 1 only if the two items differ. The smallest "
-        "counts. table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (reference[i - 1] "
+        "counts.",
+        "table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (reference[i - 1] "
         "!= hypothesis[j - 1])). The answer is the last entry of the last row.",
     ],
 )
@@ -125,7 +126,7 @@ def replacing_costs_two(reference, hypothesis):
 
 @edits.misconception
 def equal_items_cost_one(reference, hypothesis):
-    """You count a change where the two items are equal, too. Going on past equal items is free."""
+    """You count a change where the two items are equal, too. Moving past equal items is free."""
     previous = list(range(len(hypothesis) + 1))
     for i, _ in enumerate(reference):
         current = [i + 1]
@@ -170,7 +171,7 @@ def turns_the_comparison_round(reference, hypothesis):
 
 @edits.misconception
 def never_deletes(reference, hypothesis):
-    """Behind the first column you never delete an item. All three changes are possible at every place."""
+    """After the first column you never delete an item. All three changes are possible at every place."""
     previous = list(range(len(hypothesis) + 1))
     for i, wanted in enumerate(reference):
         current = [i + 1]
@@ -184,7 +185,7 @@ def never_deletes(reference, hypothesis):
 
 @edits.misconception
 def never_inserts(reference, hypothesis):
-    """Behind the first row you never insert an item. All three changes are possible at every place."""
+    """After the first row you never insert an item. All three changes are possible at every place."""
     previous = list(range(len(hypothesis) + 1))
     for i, wanted in enumerate(reference):
         current = [i + 1]
@@ -289,7 +290,7 @@ def counts_what_is_not_common(reference, hypothesis):
 
 @edits.misconception
 def replaces_alone(reference, hypothesis):
-    """Behind the first row and the first column you only go on in both sequences at once: an item is replaced, never
+    """After the first row and the first column you only move on in both sequences at once: an item is replaced, never
     inserted or deleted. All three changes are possible at every place."""
     previous = list(range(len(hypothesis) + 1))
     for i, wanted in enumerate(reference):

@@ -183,7 +183,7 @@ def repeats_the_last_sample(wave, length, hop):
 
 @framing.misconception
 def wraps_around(wave, length, hop):
-    """Your last frame goes on at the beginning of the recording. Only whole frames count."""
+    """Your last frame continues at the beginning of the recording. Only whole frames count."""
     n_frames = 1 + -(-(len(wave) - length) // hop)
     starts = hop * torch.arange(n_frames, device=wave.device)
     steps = torch.arange(length, device=wave.device)
@@ -312,7 +312,7 @@ def one_sample_too_many(wave, length, hop):
 
 @framing.misconception
 def returns_the_places(wave, length, hop):
-    """You return where the samples stand. The samples themselves are wanted."""
+    """You return the places of the samples. The samples themselves are wanted."""
     n_frames = 1 + (len(wave) - length) // hop
     starts = hop * torch.arange(n_frames, device=wave.device)
     steps = torch.arange(length, device=wave.device)

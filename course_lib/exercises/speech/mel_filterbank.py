@@ -315,7 +315,7 @@ def adds_the_lines(n_filters, n_fft, sample_rate):
 
 @filters.misconception
 def leaves_negative_weights(n_filters, n_fft, sample_rate):
-    """Your weights are negative outside the triangles, where the lines go on below 0. There they should be 0."""
+    """Your weights are negative outside the triangles, where the lines continue below 0. There they should be 0."""
     bins = torch.arange(n_fft // 2 + 1) * sample_rate / n_fft
     top = hz_to_mel(torch.tensor(sample_rate / 2))
     corners = mel_to_hz(torch.linspace(0.0, float(top), n_filters + 2))

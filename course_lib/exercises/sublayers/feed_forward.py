@@ -98,11 +98,11 @@ def feed_forward_dropout(subject, case):
     built = filled(subject, (7, 5, case["dropout"]), numbers, [x], right_feed_forward(numbers, x))
     expect_close(built(x), right_feed_forward(numbers, x), "the result in evaluation")
     built.train()
-    # Where chance strikes differs between right answers, so the answer leaves no trace: what it shows does.
+    # Right answers differ in what they drop at random. So the answer itself is not recorded, only what it shows.
     with built.unobserved():
         result = expect_floats(built(x), tuple(x.shape))
     outcome = what_is_dropped(result, numbers, x, case["dropout"])
-    # What cannot be explained is like nothing else.
+    # An answer that cannot be explained equals no other.
     built.note("dropout", result if outcome == "something else" else outcome)
     messages = {
         "nothing": f"With dropout {case['dropout']} the module answers in training as it does in evaluation.",
@@ -524,7 +524,7 @@ class HasNoSecondBias(nn.Module):
 
 @feed_forward.misconception
 class NeverWidens(nn.Module):
-    """Your hidden layer has d_model values. It has d_ff: the network widens and narrows again."""
+    """Your hidden layer has d_model values. It should have d_ff: the network widens and narrows again."""
 
     def __init__(self, d_model, d_ff, dropout=0.0):
         super().__init__()

@@ -729,7 +729,7 @@ class SharesOneGain(nn.Module):
 
 @layer_norm.misconception
 class StartsAtZero(nn.Module):
-    """Your gain starts at 0. It starts at 1.
+    """Your gain starts at 0. It should start at 1.
 
     So the norm gives the same result for every x.
     """
@@ -751,7 +751,7 @@ class StartsAtZero(nn.Module):
 
 @layer_norm.misconception
 class StartsTheBiasAtOne(nn.Module):
-    """Your bias starts at 1. It starts at 0, so that at first the norm only normalises."""
+    """Your bias starts at 1. It should start at 0, so that at first the norm only normalises."""
 
     def __init__(self, d_model, eps=1e-05):
         super().__init__()
@@ -870,7 +870,7 @@ class SquaresTheRawInput(nn.Module):
 
 @layer_norm.misconception
 class AddsTheMean(nn.Module):
-    """You add the mean to x. It is subtracted."""
+    """You add the mean to x. It should be subtracted."""
 
     def __init__(self, d_model, eps=1e-05):
         super().__init__()
@@ -889,7 +889,7 @@ class AddsTheMean(nn.Module):
 
 @layer_norm.misconception
 class SubtractsEps(nn.Module):
-    """You subtract eps from the variance. It is added."""
+    """You subtract eps from the variance. It should be added."""
 
     def __init__(self, d_model, eps=1e-05):
         super().__init__()

@@ -91,7 +91,7 @@ def forgets_the_norm(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def normalises_the_update(x, sublayer, norm):
-    """You normalise what the sub-layer made and add x afterwards. The sum of both is normalised."""
+    """You normalise what the sub-layer made and add x afterwards. It is their sum that has to be normalised."""
     update = sublayer(x)
     check_shape_is_kept(x, update)
     return x + norm(update)
@@ -99,7 +99,7 @@ def normalises_the_update(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def normalises_the_path(x, sublayer, norm):
-    """You normalise x and add what the sub-layer made afterwards. The sum of both is normalised."""
+    """You normalise x and add what the sub-layer made afterwards. It is their sum that has to be normalised."""
     update = sublayer(x)
     check_shape_is_kept(x, update)
     return norm(x) + update
@@ -107,7 +107,7 @@ def normalises_the_path(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def normalises_each(x, sublayer, norm):
-    """You normalise x and the update each by itself. The sum of both is normalised."""
+    """You normalise x and the update each by itself. It is their sum that has to be normalised."""
     update = sublayer(x)
     check_shape_is_kept(x, update)
     return norm(x) + norm(update)
@@ -159,7 +159,7 @@ def ignores_the_sublayer(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def subtracts_the_update(x, sublayer, norm):
-    """You subtract the update. It is added."""
+    """You subtract the update. It should be added."""
     update = sublayer(x)
     check_shape_is_kept(x, update)
     return norm(x - update)
@@ -175,7 +175,7 @@ def multiplies_by_the_update(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def halves_the_sum(x, sublayer, norm):
-    """You average x and the update. They are added, without a factor."""
+    """You average x and the update. They should be added, without a factor."""
     update = sublayer(x)
     check_shape_is_kept(x, update)
     return norm((x + update) / 2)
@@ -183,7 +183,7 @@ def halves_the_sum(x, sublayer, norm):
 
 @residual_post_norm.misconception
 def puts_them_side_by_side(x, sublayer, norm):
-    """You put x and the update side by side. They are added: the shape stays the same."""
+    """You put x and the update side by side. They should be added: the shape stays the same."""
     update = sublayer(x)
     check_shape_is_kept(x, update)
     return torch.cat([x, update], dim=-1)

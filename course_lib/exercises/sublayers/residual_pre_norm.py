@@ -191,7 +191,7 @@ def applies_it_twice(x, sublayer, norm):
 
 @residual_pre_norm.misconception
 def takes_the_update_away(x, sublayer, norm):
-    """You subtract the update. It is added."""
+    """You subtract the update. It should be added."""
     update = sublayer(norm(x))
     check_shape_is_kept(x, update)
     return x - update
@@ -207,7 +207,7 @@ def multiplies_x_and_update(x, sublayer, norm):
 
 @residual_pre_norm.misconception
 def averages_x_and_update(x, sublayer, norm):
-    """You average x and the update. They are added, without a factor."""
+    """You average x and the update. They should be added, without a factor."""
     update = sublayer(norm(x))
     check_shape_is_kept(x, update)
     return (x + update) / 2
@@ -215,7 +215,7 @@ def averages_x_and_update(x, sublayer, norm):
 
 @residual_pre_norm.misconception
 def joins_x_and_update(x, sublayer, norm):
-    """You put x and the update side by side. They are added: the shape stays the same."""
+    """You put x and the update side by side. They should be added: the shape stays the same."""
     update = sublayer(norm(x))
     check_shape_is_kept(x, update)
     return torch.cat([x, update], dim=-1)

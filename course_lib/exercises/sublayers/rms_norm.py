@@ -258,7 +258,7 @@ class DividesTheCentred(nn.Module):
 
 @rms_norm.misconception
 class DividesByTheLength(nn.Module):
-    """You divide by the length of the vector, the root of the *sum* of squares. It is the root of their mean.
+    """You divide by the length of the vector, the root of the *sum* of squares. It should be the root of their mean.
 
     So the result is smaller by the factor √d_model.
     """
@@ -277,7 +277,7 @@ class DividesByTheLength(nn.Module):
 
 @rms_norm.misconception
 class SquaresTheMean(nn.Module):
-    """You square the mean. It is the mean of the squares: first square, then average."""
+    """You square the mean. What is wanted is the mean of the squares: first square, then average."""
 
     def __init__(self, d_model, eps=1e-06):
         super().__init__()
@@ -495,7 +495,7 @@ class SharesOneGainForAll(nn.Module):
 
 @rms_norm.misconception
 class StartsTheGainAtZero(nn.Module):
-    """Your gain starts at 0. It starts at 1.
+    """Your gain starts at 0. It should start at 1.
 
     So the norm returns 0 for everything.
     """
@@ -653,7 +653,7 @@ class StartsTheGainAroundZero(nn.Module):
 
 @rms_norm.misconception
 class SubtractsEps(nn.Module):
-    """You subtract eps from the mean square. It is added."""
+    """You subtract eps from the mean square. It should be added."""
 
     def __init__(self, d_model, eps=1e-06):
         super().__init__()

@@ -126,7 +126,7 @@ def embedding_start(subject, case):
     with built.unobserved():
         vectors = expect_floats(built(torch.arange(MANY)[None]))
     size = float(vectors[0, torch.arange(MANY) != case["pad_id"]].double().pow(2).mean().sqrt())
-    # Where chance puts the numbers differs between right answers: the trace holds what the size comes from, if known.
+    # Right answers start with different random numbers: recorded is what the size comes from, if that is known.
     known = [name for name, usual in usual_sizes(d_model).items() if abs(math.log(max(size, 1e-9) / usual)) < 0.12]
     built.note("size at the start", known or size)
     expect(
@@ -297,7 +297,7 @@ class AddsPositionsToo(nn.Module):
 
 @token_embedding.misconception
 class ScalesByTheLength(nn.Module):
-    """Your factor is the root of the length of the sentence. It is √d_model.
+    """Your factor is the root of the length of the sentence. It should be √d_model.
 
     So the same word gets another vector in a longer sentence.
     """
@@ -536,7 +536,7 @@ class CutsOffTheTable(nn.Module):
 
 @token_embedding.misconception
 class StartsWithDModel(nn.Module):
-    """You start the table with standard deviation d_model. It is 1/√d_model.
+    """You start the table with standard deviation d_model. It should be 1/√d_model.
 
     Multiplied by √d_model the entries are far too large.
     """
@@ -653,7 +653,7 @@ class DropsEntries(nn.Module):
 
 @token_embedding.misconception
 class AddsTheScale(nn.Module):
-    """You add √d_model to the rows. They are multiplied by it."""
+    """You add √d_model to the rows. They should be multiplied by it."""
 
     def __init__(self, vocab_size, d_model, pad_id=0):
         super().__init__()

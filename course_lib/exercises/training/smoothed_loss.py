@@ -136,7 +136,7 @@ def exchanges_the_shares(logits, targets, pad_id, epsilon):
 
 @smoothed_loss.misconception
 def gives_every_word_epsilon(logits, targets, pad_id, epsilon):
-    """Every word gets ε. All words together get ε: each of them ε / V.
+    """Every word gets ε. All words together should get ε: each of them ε / V.
 
     The soft targets add up to more than 1."""
     log_probabilities = logits.log_softmax(dim=-1)

@@ -64,8 +64,14 @@ def rate_is_positive(subject, case):
 @warmup_rate.property("its peak is 1 / √(d_model · warmup), at step = warmup", points=1)
 def rate_at_the_top(subject, case):
     _, d_model, warmup = case.values()
-    what = f"the rate at step {warmup} with d_model = {d_model}, warmup = {warmup}"
-    expect_rate(subject(warmup, d_model, warmup), (d_model * warmup) ** -0.5, what)
+    expect_rate(subject(warmup, d_model, warmup), (d_model * warmup) ** -0.5, rate_at(warmup, case))
+
+
+def rate_at(step: int, case) -> str:
+    """What is asked about: the rate of the case, or that of another step."""
+    if step == case["step"]:
+        return "the rate"
+    return f"with the same d_model and warmup, but at step {step}, the rate"
 
 
 @warmup_rate.property("during the warm-up it rises in a straight line from 0", points=1)
@@ -88,7 +94,7 @@ def rate_values(subject, case):
     steps = (step, step + 1, 2 * warmup, 100_000)
     for at, got in [(at, subject(at, d_model, warmup)) for at in steps]:
         want = training.warmup_rate(at, d_model, warmup)
-        expect_rate(got, want, f"the rate at step {at} with d_model = {d_model}, warmup = {warmup}")
+        expect_rate(got, want, rate_at(at, case))
 
 
 @warmup_rate.misconception
@@ -121,7 +127,7 @@ def falls_with_the_step(step, d_model, warmup):
 
 @warmup_rate.misconception
 def warms_up_with_the_root_of_warmup(step, d_model, warmup):
-    """You give warmup the exponent -0.5 in the rising part. It is -1.5.
+    """You give warmup the exponent -0.5 in the rising part. It should be -1.5.
 
     There is hardly any warm-up: the two parts meet long before step = warmup."""
     rising = step * warmup**-0.5

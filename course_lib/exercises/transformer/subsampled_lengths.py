@@ -53,8 +53,8 @@ def expect_lengths(got, case, chosen):
         want = int(reference.subsampled_lengths(**case)[index])
         expect(
             float(got[index]) == want,
-            f"{length} frames, a window of {kernel} that moves by {stride}: {want} of its places lie within the "
-            f"recording, but your number is {float(got[index]):g}.",
+            f"In a recording of length {length}, {want} windows of width {kernel} fit if each begins {stride} after "
+            f"the one before, but your number is {float(got[index]):g}.",
         )
 
 

@@ -953,8 +953,8 @@ class DropsOutInEvaluationToo(Transformer):
 
 @transformer.misconception
 class ForgetsTheQueryAxisOfTheSource(Transformer):
-    """Your source mask has no axis for the queries: it is (batch, source). It is (batch, 1, source), so that every
-    query gets the same.
+    """Your source mask has no axis for the queries: it is (batch, source). It should be (batch, 1, source), so that
+    every query gets the same.
 
     Torch takes its rows for queries, not for sentences.
     """
@@ -1046,7 +1046,7 @@ class WithWholeMasks(Transformer):
 
 @transformer.alternative
 class PaddedQueriesHiddenToo(Transformer):
-    """What padded queries see is nobody's business, as long as it is not nothing."""
+    """What padded queries see does not matter, as long as they see something."""
 
     def target_mask(self, tgt_ids):
         real = tgt_ids != self.pad_id

@@ -67,7 +67,7 @@ def tries_one_position(causal_mask):
 
 @accepts_causal_mask.misconception
 def wants_booleans(causal_mask):
-    """Your test rejects masks of 0 and 1, which are as right as True and False. All else it tells apart."""
+    """Your test rejects masks of 0 and 1, which are as right as True and False. It tells everything else apart."""
     mask = causal_mask(5)
     return mask.dtype == torch.bool and mask.equal(torch.ones(5, 5).tril().bool())
 

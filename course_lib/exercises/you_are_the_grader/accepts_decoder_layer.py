@@ -103,7 +103,7 @@ def looks_at_the_future(DecoderLayer):
 
 @accepts_decoder_layer.misconception
 def looks_for_leaks_alone(DecoderLayer):
-    """Your test looks for what must not be seen, and never whether that is seen which must be. A layer that sees
+    """Your test looks for what must not be seen, and never checks that what must be seen is seen. A layer that sees
     nothing leaks nothing."""
     torch.manual_seed(0)
     mask = torch.ones(4, 4, dtype=torch.bool).tril().expand(3, 4, 4)

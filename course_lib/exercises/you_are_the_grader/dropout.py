@@ -123,7 +123,7 @@ def divides_by_p(x, noise, p, training):
     if not training:
         return x
     kept = noise >= p
-    return x * kept / (p if p > 0 else 1)
+    return x * kept / p
 
 
 @dropout.misconception
@@ -143,7 +143,15 @@ def keeps_p_and_divides_by_it(x, noise, p, training):
     if not training:
         return x
     kept = noise < p
-    return x * kept / (p if p > 0 else 1)
+    return x * kept / p
+
+
+@dropout.misconception
+def leaves_it_to_torch(x, noise, p, training):
+    """You call torch's dropout, which draws its own noise. Here the noise is given, and it decides what is kept."""
+    if not training:
+        return x
+    return F.dropout(x, p)
 
 
 @dropout.misconception

@@ -77,11 +77,11 @@ def next_skips_padding(subject, case):
     expect_loss(subject(model, ids, pad_id), right(case, ids), what)
 
 
-@next_token_loss.property("three more places of padding behind every row change nothing", points=1)
+@next_token_loss.property("three more places of padding after every row change nothing", points=1)
 def next_is_blind_to_padding(subject, case):
     model, ids, pad_id = case.values()
     longer = F.pad(ids, (0, 3), value=pad_id)
-    expect_loss(subject(model, longer, pad_id), right(case, ids), "the loss with more padding behind every row")
+    expect_loss(subject(model, longer, pad_id), right(case, ids), "the loss with more padding after every row")
 
 
 @next_token_loss.property("logits of thousands do no harm", points=1)
@@ -116,7 +116,7 @@ def asks_for_the_token_it_sees(model, ids, pad_id):
 
 @next_token_loss.misconception
 def asks_for_the_token_after_the_next(model, ids, pad_id):
-    """You shift by two places. Each position should be asked for the token right behind it.
+    """You shift by two places. Each position should be asked for the token right after it.
 
     This happens when both the data and the model shift."""
     given, wanted = ids[:, :-2], ids[:, 2:]

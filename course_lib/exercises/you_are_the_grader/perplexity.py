@@ -46,7 +46,7 @@ perplexity = Exercise(
     difficulty=2,
     hints=[
         "Two symptoms, two mistakes. Why does the same model give another number every time? And why does the number "
-        "depend on how the sentences are dealt out to batches?",
+        "depend on how the sentences are divided into batches?",
         "The first is a mode of the model: dropout is switched off by model.eval().",
         "The second is a mean of means. A batch of 3 targets and a batch of 300 should not have the same say. Add up "
         "the losses of all real targets, count the targets, divide once.",
@@ -146,7 +146,7 @@ def mean_of_batch_means(model, batches, bos_id, pad_id):
     """You take the mean of the batches' means. Every real target should count the same, whichever batch it is in.
 
     A target in a small batch counts for more than one in a large batch, and the number depends on how the sentences are
-    dealt out."""
+    divided into batches."""
     model.eval()
     total, count = 0.0, 0
     for source, targets in batches:

@@ -1,0 +1,147 @@
+"""An assignment as a class wants it: one notebook or several in one, some exercises without points, others worth more.
+
+What is built here is the instructor's notebook, with solutions, as `build.solution_notebook` makes it of one source.
+An exercise that does not count stays where it is, with its check and its text: later sections may be read with it, and
+whoever likes may still do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.authoring import build
+from autograder.classroom.class_file import AssignmentRules, Rules
+from autograder.errors import CourseError
+from autograder.hidden import all_hidden
+from autograder.judging.judge import CHECK, HIDDEN, OPTIONAL, exercises_in, grade_id_of
+from course_lib.exercises import all_exercises
+
+
+def assignments_of(rules: Rules) -> list[str]:
+    """What is released if nothing is named: what class.toml names, otherwise every notebook."""
+    return list(rules.assignments) or build.stems()
+
+
+def assignment_notebook(rules: AssignmentRules) -> NotebookNode:
+    """The instructor's notebook of an assignment. Raises: CourseError."""
+    require_notebooks(rules)
+    if rules.is_plain:
+        return build.solution_notebook(rules.name)
+    parts = [build.solution_notebook(stem).cells for stem in rules.notebooks]
+    cells = parts[0] if len(parts) == 1 else joined(parts, rules)
+    require_names(rules, cells)
+    for name in exercises_in(cells):
+        if rules.is_dropped(name):
+            cells = without_points(cells, name)
+        elif name in rules.points:
+            give_points(cells, rules, name)
+    for cell in cells:
+        if is_written_answer(cell) and grade_id_of(cell) in rules.points:
+            give_points_by_hand(cells, cell, rules.points[grade_id_of(cell)])
+    if not exercises_in(cells):
+        raise CourseError(f"class.toml: no exercise is left in {rules.name}.")
+    say_what_it_is_worth(cells, rules)
+    build.give_ids(cells)
+    return build.new_notebook(cells)
+
+
+def require_notebooks(rules: AssignmentRules) -> None:
+    stems = build.stems()
+    unknown = [stem for stem in rules.notebooks if stem not in stems]
+    if unknown:
+        hint = " If it is made from several, name them: notebooks = […]" if rules.notebooks == (rules.name,) else ""
+        raise CourseError(f"There is no notebook {unknown[0]}. There are: {', '.join(stems)}.{hint}")
+    if list(rules.notebooks) != sorted(set(rules.notebooks)):
+        raise CourseError(f"class.toml: the notebooks of {rules.name} have to stand in the order of the course.")
+
+
+def require_names(rules: AssignmentRules, cells: Sequence[NotebookNode]) -> None:
+    known = exercises_in(cells)
+    written = [grade_id_of(cell) for cell in cells if is_written_answer(cell)]
+    for said in [*rules.drop, *rules.exercises, *rules.points]:
+        choice = [*known, *written] if said in rules.points else known
+        if said not in choice:
+            near = get_close_matches(said, choice, n=1)
+            guess = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(choice)}."
+            raise CourseError(f"class.toml: {rules.name} has no exercise {said}.{guess}")
+
+
+def is_written_answer(cell: NotebookNode) -> bool:
+    return cell.cell_type == "markdown" and bool(cell.metadata.get("nbgrader", {}).get("grade"))
+
+
+def joined(parts: Sequence[list[NotebookNode]], rules: AssignmentRules) -> list[NotebookNode]:
+    """The notebooks one after another: one set-up cell, no links from one to the next."""
+    cells: list[NotebookNode] = []
+    for stem, part in zip(rules.notebooks, parts, strict=True):
+        own = part[:-1]  # the last one has only links
+        own[0].source = own[0].source.replace(build.header_line(stem), build.worth(stem))
+        cells += own if not cells else [cell for cell in own if grade_id_of(cell) != "bootstrap"]
+    title = f"# {rules.name.replace('_', ' ')}\n\nMade from {', '.join(rules.notebooks)}."
+    return [nbformat.v4.new_markdown_cell(title), *cells]
+
+
+def without_points(cells: list[NotebookNode], name: str) -> list[NotebookNode]:
+    """The check becomes one that nobody counts, the hidden one goes, and the text says so."""
+    for cell in cells:
+        if grade_id_of(cell) == name + CHECK:
+            build.marked(cell, name + OPTIONAL, locked=True)
+            cell.metadata.nbgrader.pop("points", None)
+    say(cells, name, "not counted in this class")
+    return [cell for cell in cells if grade_id_of(cell) != name + HIDDEN]
+
+
+def give_points(cells: list[NotebookNode], rules: AssignmentRules, name: str) -> None:
+    visible, hidden = rules.worth(name, all_exercises()[name].max_points, all_hidden()[name].points)
+    for cell in cells:
+        if grade_id_of(cell) == name + CHECK:
+            cell.metadata.nbgrader.points = visible
+            old, new = f"{name})", f"{name}, points={visible:g}, hidden_points={hidden:g})"
+            cell.source = cell.source.replace(old, new)
+        elif grade_id_of(cell) == name + HIDDEN:
+            cell.metadata.nbgrader.points = hidden
+            cell.source = cell.source.replace(f"{name})", f"{name}, points={hidden:g})")
+    say(cells, name, f"{visible:g} points here, {hidden:g} more when graded")
+
+
+def give_points_by_hand(cells: list[NotebookNode], answer: NotebookNode, points: float) -> None:
+    """The line above a written answer says its points."""
+    before = f"{answer.metadata.nbgrader.points:g} points, marked by hand"
+    answer.metadata.nbgrader.points = points
+    place = next(i for i, cell in enumerate(cells) if cell is answer)
+    for cell in reversed(cells[:place]):
+        if cell.cell_type == "markdown" and before in cell.source:
+            cell.source = cell.source.replace(before, f"{points:g} points, marked by hand")
+            return
+
+
+def say(cells: list[NotebookNode], name: str, words: str) -> None:
+    """Put what an exercise is worth in this class into the line that says it."""
+    exercise = all_exercises()[name]
+    before = f"{exercise.max_points:g} points here, {exercise.hidden_points:g} more when graded"
+    for cell in cells:
+        if cell.cell_type == "markdown" and f"**Exercise `{name}`** · {before}" in cell.source:
+            cell.source = cell.source.replace(f"`{name}`** · {before}", f"`{name}`** · {words}")
+
+
+def say_what_it_is_worth(cells: list[NotebookNode], rules: AssignmentRules) -> None:
+    """The line under each title says the points of the course: here, those of the class."""
+    graded = [cell.metadata.nbgrader for cell in cells if cell.metadata.get("nbgrader", {}).get("grade")]
+    total = sum(details.points for details in graded)
+    later = sum(details.points for details in graded if details.grade_id.endswith(HIDDEN))
+    by_hand = sum(cell.metadata.nbgrader.points for cell in cells if is_written_answer(cell))
+    here = total - later - by_hand
+    parts = f"{here:g} in the checks, {later:g} more when graded, {by_hand:g} marked by hand"
+    words = f"{total:g} points in this class ({parts})"
+    if len(rules.notebooks) > 1:
+        cells[0].source += f"\n\n{words}"
+    for stem in rules.notebooks:
+        minutes, _, _ = build.worth(stem).partition(" · ")
+        for cell in cells:
+            if build.worth(stem) in cell.source:
+                line = minutes if len(rules.notebooks) > 1 else f"{minutes} · {words}"
+                cell.source = cell.source.replace(build.worth(stem), line)

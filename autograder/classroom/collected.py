@@ -1,0 +1,70 @@
+"""What `collect` remembers: under which name and number the LMS knows each submission, and what could not be placed.
+
+It stands in collected.json in the class's folder. Exports need the LMS's own names, and whoever handed in something
+that belongs to nobody has to appear in the report and in the exports until it is placed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from autograder.classroom.course import Course
+
+FILE = "collected.json"
+
+
+@dataclass(frozen=True)
+class LmsName:
+    """What an LMS called a submission: its feedback has to go back under the same."""
+
+    lms: str  # "Moodle" or "Canvas"
+    name: str
+    number: str  # Moodle's of the participant in this assignment, Canvas' of the user
+    upload: str = ""  # Canvas' of the file
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A person's work that could not be placed, and why."""
+
+    download: str
+    path: str
+    reason: str
+
+
+def read(course: Course) -> dict[str, Any]:
+    """What is in the file; nothing if it cannot be understood."""
+    try:
+        data = json.loads((course.root / FILE).read_text(encoding="utf-8"))
+        return data if isinstance(data, dict) else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def lms_names(course: Course, assignment: str) -> dict[str, LmsName]:
+    """student -> what the LMS called the submission of this assignment."""
+    own = read(course).get("names", {}).get(assignment, {})
+    return {student: LmsName(**entry) for student, entry in own.items()}
+
+
+def lost_work(course: Course) -> list[Lost]:
+    """What was handed in and belongs to nobody so far."""
+    return [Lost(**entry) for entry in read(course).get("lost", [])]
+
+
+def remember(course: Course, download: str, names: Iterable[tuple[str, str, LmsName]], lost: Iterable[Lost]) -> None:
+    """Note what came of collecting a download. What an earlier look at the same download said is forgotten.
+
+    names: (assignment, student, name).
+    """
+    before = read(course)
+    known = before.get("names", {})
+    for assignment, student, name in names:
+        known.setdefault(assignment, {})[student] = asdict(name)
+    kept = [entry for entry in lost_work(course) if entry.download != download]
+    data = {"names": known, "lost": [asdict(entry) for entry in [*kept, *lost]]}
+    if before or known or data["lost"]:
+        course.ledger.write(course.root / FILE, json.dumps(data, indent=1, ensure_ascii=False) + "\n")

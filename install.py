@@ -1,0 +1,142 @@
+"""Makes the course's environment in .venv, and says what it is doing: `python install.py`, where there is no `make`.
+
+`make` runs the same. Nothing but the standard library is needed. An environment that this did not make is left alone.
+After an interruption or a failure, give the same command again: pip keeps what it has downloaded.
+
+    python install.py                 all that students and instructors need
+    python install.py --tests         what the test suite needs as well
+    python install.py --cpu           PyTorch's smaller build, for Linux without a GPU
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+LOG = VENV / "pip.log"
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # the address that PyTorch's own installation page gives
+NO_NETWORK = (
+    "NewConnectionError",
+    "NameResolutionError",
+    "Temporary failure in name resolution",
+    "ConnectTimeoutError",
+)
+ADVICE = {
+    NO_NETWORK: "The package index cannot be reached. The first installation needs a network (later ones do not); "
+    "a mirror or a proxy goes into pip's own settings.",
+    ("No space left on device",): "The disk is full: PyTorch needs 2 GB with --cpu, and up to 8 GB without on Linux.",
+    (
+        "Permission denied",
+        "Read-only file system",
+    ): "This folder, or the one for temporary files, cannot be written to.",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Make the course's environment in .venv.")
+    parser.add_argument("--tests", action="store_true", help="with the tools of the test suite")
+    parser.add_argument("--cpu", action="store_true", help="with PyTorch's smaller build, for machines without a GPU")
+    options = parser.parse_args()
+    try:
+        return install(options.tests, options.cpu)
+    except KeyboardInterrupt:
+        print("Stopped. Give the same command again: pip keeps what it has downloaded.", file=sys.stderr)
+        return 130
+
+
+def install(tests: bool, cpu: bool) -> int:
+    extras = "lab,grader,test" if tests else "lab,grader"
+    print(f"Step 1 of 3: a new environment in .venv, with Python {sys.version.split()[0]}", flush=True)
+    complaint = make_environment()
+    if complaint:
+        print(complaint, file=sys.stderr)
+        return 1
+    print("Step 2 of 3: pip itself", flush=True)
+    if not pip("pip", "setuptools"):
+        return 1
+    print(f"Step 3 of 3: PyTorch, JupyterLab, nbgrader{' and the test tools' if tests else ''}", flush=True)
+    index = ["--extra-index-url", CPU_INDEX] if cpu else []
+    if not pip(*index, "--no-build-isolation", "-e", f".[{extras}]"):
+        return 1
+    # No "Jupyter news" question, no look for updates: the course asks nothing of the network.
+    news = ["labextension", "disable", "--level=sys_prefix", "@jupyterlab/apputils-extension:announcements"]
+    subprocess.run([str(python_of(VENV)), "-m", "jupyter", *news], capture_output=True)
+    print("The environment is ready.", flush=True)
+    return 0
+
+
+def make_environment() -> str:
+    """Make .venv if there is none; what is wrong, if something is."""
+    mark = VENV / "folder"  # by this file, `make` and this know an environment of theirs
+    if VENV.exists() and not mark.exists():
+        return "There is a .venv that the course did not make. Rename it or remove it yourself, then try again."
+    try:
+        VENV.mkdir(exist_ok=True)
+        mark.write_text(f"{ROOT}\n", encoding="utf-8")
+    except OSError as error:
+        return f"The folder of the course cannot be written to ({error.strerror}). Copy it to a place of your own."
+    if python_of(VENV).exists():
+        return ""
+    made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True)
+    return f"{made.stdout}{made.stderr}" if made.returncode else ""
+
+
+def python_of(venv: Path) -> Path:
+    return venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def pip(*arguments: str) -> bool:
+    """Install at the pinned versions, one line for each large download; everything that pip says goes to a file."""
+    options = ["--disable-pip-version-check", "--no-input"]
+    pinned = ["install", "--progress-bar", "off", "-c", "constraints.txt", *arguments]
+    command = [str(python_of(VENV)), "-m", "pip", *options, *pinned]
+    begun = time.monotonic()
+    with (
+        LOG.open("w", encoding="utf-8") as log,
+        subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        ) as running,
+    ):
+        for line in running.stdout or ():
+            log.write(line)
+            if news := told(line):
+                print(f"  [{time.monotonic() - begun:4.0f} s] {news}", flush=True)
+    if running.returncode:
+        print(reason(LOG.read_text(encoding="utf-8")), file=sys.stderr)
+    return running.returncode == 0
+
+
+def told(line: str) -> str:
+    """What a person who waits would like to know of a line that pip prints: large downloads, and what comes then."""
+    download = re.match(r" *Downloading (\S+?)(?:-[^-/\s]+)*? \(([\d.]+ [MG]B)\)", line)
+    if download:
+        name = download[1].rpartition("/")[2].split("-")[0]
+        return f"downloading {name}, {download[2]}"
+    if line.startswith("Installing collected packages:"):
+        return f"unpacking {line.count(',') + 1} packages"
+    return ""
+
+
+def reason(log: str) -> str:
+    """Why pip failed, from its first error on, and what to do about it."""
+    errors = re.search(r"^ERROR.*", log, re.MULTILINE | re.DOTALL)
+    said = errors[0] if errors else "\n".join(log.splitlines()[-20:])
+    fits = [advice for signs, advice in ADVICE.items() if any(sign in log for sign in signs)]
+    what_to_do = (
+        fits[0] if fits else "Is there a network, and room on the disk? Does a mirror in pip's settings lack a package?"
+    )
+    return (
+        f"{said.rstrip()}\n\npip could not install the course. {what_to_do}\nEverything that pip said is in {LOG}. "
+        "Then give the same command again: pip keeps what it has downloaded."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

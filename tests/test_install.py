@@ -1,0 +1,102 @@
+"""install.py: what a person is told while it works, and when it cannot."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+import install  # noqa: E402
+
+# What students run, also on Windows.
+FOR_EVERY_SYSTEM = [
+    ROOT / "install.py",
+    *(ROOT / "autograder" / name for name in ("__init__.py", "files.py", "working_copy.py")),
+    *sorted((ROOT / "course_lib").rglob("*.py")),
+]
+POSIX_ONLY = {"crypt", "fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+
+
+@pytest.mark.parametrize(
+    "line, news",
+    [
+        (
+            "  Downloading torch-2.13.0-cp311-cp311-manylinux_2_28_x86_64.whl (181.4 MB)\n",
+            "downloading torch, 181.4 MB",
+        ),
+        (
+            "Downloading https://example.org/x/jupyterlab-4.6.6-py3-none-any.whl (17.3 MB)",
+            "downloading jupyterlab, 17.3 MB",
+        ),
+        ("  Downloading six-1.17.0-py2.py3-none-any.whl (11 kB)", ""),
+        ("Installing collected packages: a, b, c", "unpacking 3 packages"),
+        ("Collecting torch", ""),
+    ],
+)
+def test_large_downloads_are_told(line, news):
+    assert install.told(line) == news
+
+
+@pytest.mark.parametrize(
+    "said, advice",
+    [
+        (
+            "WARNING: Retrying … NewConnectionError(…)\nERROR: No matching distribution found for torch",
+            "needs a network",
+        ),
+        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "The disk is full"),
+        ("ERROR: Cannot install a==1 and b==2", "Does a mirror in pip's settings lack a package?"),
+    ],
+)
+def test_a_failure_says_what_to_do(said, advice):
+    told = install.reason(f"Collecting x\n{said}\n")
+    assert advice in told and told.startswith("ERROR: ") and "Collecting" not in told
+    assert "give the same command again" in told
+
+
+def test_an_environment_of_somebody_else_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(install, "VENV", tmp_path / ".venv")
+    (tmp_path / ".venv").mkdir()
+    assert "that the course did not make" in install.make_environment()
+    assert list((tmp_path / ".venv").iterdir()) == []
+
+
+def test_without_a_network_it_ends_with_a_sentence(tmp_path):
+    for name in ("install.py", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    nowhere = {"PIP_INDEX_URL": "https://127.0.0.1:9/simple", "PIP_RETRIES": "1", "PIP_EXTRA_INDEX_URL": ""}
+    environment = {
+        **os.environ,
+        **nowhere,
+        "PIP_FIND_LINKS": "",
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_NO_CACHE_DIR": "1",
+    }
+    command = [sys.executable, "install.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1 and "Step 2 of 3" in done.stdout
+    assert "The first installation needs a network" in done.stderr and "Traceback" not in done.stderr
+
+
+def imported_by(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {name.name.split(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add((node.module or "").split(".")[0])
+    return found
+
+
+def test_what_students_run_imports_nothing_that_only_posix_has():
+    assert len(FOR_EVERY_SYSTEM) > 100
+    assert {
+        path.name: imported_by(path) & POSIX_ONLY for path in FOR_EVERY_SYSTEM if imported_by(path) & POSIX_ONLY
+    } == {}
