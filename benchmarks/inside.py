@@ -32,7 +32,7 @@ from autograder.walls.inside.walls import Limits
 from benchmarks.tables import Row, at_most
 from course_lib.checking import grading
 
-PROFILED = 24
+PROFILED = 60
 EMPTY_RUNNERS = 10
 OF_EACH_NOTEBOOK = 4
 CPU_MILLISECONDS = 120  # a submission of the profiled notebook should take
