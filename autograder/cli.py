@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -231,6 +232,7 @@ class local_workers:
 
         folders = class_folders(options.course, options.db)
         self.warm = [Warm(folders=folders) for _ in range(options.jobs or processors())]
+        gc.disable()  # a third of the time of all these imports would be spent on searching them for garbage
         self.trusts_the_class = getattr(options, "without_walls", False)
 
     def __enter__(self):  # type: ignore[no-untyped-def]
@@ -245,6 +247,7 @@ class local_workers:
                 warm.close()
             raise
         self.workers = LocalWorkers(self.warm)
+        gc.enable()
         return self.workers
 
     def __exit__(self, *_: object) -> None:

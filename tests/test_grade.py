@@ -131,6 +131,7 @@ def right(graded):
 
 
 def test_each_submission_ends_graded_zeroed_or_flagged_with_a_reason(graded):
+    """Every submission ends graded, zeroed with a reason, or flagged, and one bad file never stops the rest."""
     _, summary = graded
     ends = {v.student: (v.status, v.reason) for v in summary.graded}
     assert {student: status for student, (status, _) in ends.items()} == {

@@ -521,7 +521,10 @@ def write_dated(ledger: Ledger, path: Path, text: str, when: datetime) -> None:
 
 
 def crowd(course: Course, assignment: str, count: int, folder: Path) -> list[SampleStudent]:
-    """Write so many honest submissions, no two of them alike: right answers and misconceptions in turns."""
+    """Write so many honest submissions, no two of them alike: right answers and misconceptions in turns.
+
+    In every fifth of them somebody has misspelt a name.
+    """
     desk = Desk(course, assignment)
     choices = [answers_in_turns(desk, exercise.name) for exercise in desk.exercises]
     possible = math.prod(map(len, choices))
@@ -546,6 +549,8 @@ def one_of_many(desk: Desk, choices: list[list[tuple[str, str]]], number: int, f
         # Two neighbours differ in their first digit; shifted by the digits before, they differ in every answer.
         expected, text = texts[(digit + shift) % len(texts)]
         shift += digit
+        if number % 5 == 4 and place == number // 5 % len(choices) and "torch." in text:
+            text, expected = text.replace("torch.", "troch.", 1), NOTHING
         work.put(place, text, expected)
     work.write_prose(number)
     id, file = f"student{number:04d}", f"student{number:04d}/{desk.assignment}.ipynb"
