@@ -1307,6 +1307,14 @@ def test_what_was_lost_is_forgotten_when_it_is_placed(course: Course, download: 
     assert lost_work(course) == []
 
 
+def test_another_download_of_the_same_name_forgets_nothing(course: Course, tmp_path: Path) -> None:
+    """Canvas calls each of its downloads submissions.zip."""
+    for week, name in (("week 1", "first"), ("week 2", "second"), ("week 2", "third")):
+        put(tmp_path, f"{week}/submissions.zip", zipped({f"{name}.ipynb": notebook()}))
+        collect(course, tmp_path / week / "submissions.zip")
+    assert [lost.path for lost in lost_work(course)] == ["first.ipynb", "third.ipynb"]
+
+
 # --- the last one on time -------------------------------------------------------------------------------
 
 

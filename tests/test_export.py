@@ -142,7 +142,7 @@ def known(course, tmp_path) -> Course:
         (ASSIGNMENT, "ada", LmsName("Moodle", "Ada_Maria Lovelace", "412350")),
         (ASSIGNMENT, "alan", LmsName("Canvas", "turingalan", "4712", "67890")),
     ]
-    remember(made, "download.zip", names, [Lost("download.zip", "x/homework.ipynb", "Nobody knows whose it is.")])
+    remember(made, Path("download.zip"), names, [Lost("download.zip", "x/homework.ipynb", "Nobody knows whose it is.")])
     for student in ("ada", "alan"):
         made.feedback(ASSIGNMENT, student).parent.mkdir(parents=True, exist_ok=True)
         made.feedback(ASSIGNMENT, student).write_text(f"for {student}")

@@ -146,8 +146,10 @@ def collect(course: Course, downloaded: Path, assignment: str | None = None, pat
         download.read(downloaded)
         collector = Collector(course, download, downloaded.stem, assignment, rule)
         collected = collector.collect()
-    lost = [Lost(downloaded.name, left.path, left.reason) for left in collected.unplaced if left.is_lost]
-    remember(course, downloaded.name, collector.lms_names, lost)
+    whole = downloaded.resolve()
+    left = [each for each in collected.unplaced if each.is_lost]
+    lost = [Lost(whole.name, each.path, each.reason, str(whole.parent)) for each in left]
+    remember(course, whole, collector.lms_names, lost)
     return collected
 
 
