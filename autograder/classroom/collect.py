@@ -1023,7 +1023,7 @@ class Collector:
             target.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             return f"{sentence} No folder can be made for {student}: {why(error)}."
-        return f"{sentence} {student} counts as having handed in nothing."
+        return f"{sentence} {student} counts as having handed in an empty notebook."
 
     def id_of_folder(self, name: str, is_folder: bool) -> str:
         try:
