@@ -35,11 +35,6 @@ NO_WALLS = (
     "--without-walls."
 )
 
-NO_DASK = (
-    "--scheduler needs Dask, and {missing} is not installed here. In the course's folder: "
-    "pip install -c constraints.txt distributed"
-)
-
 
 def say(text: str) -> None:
     """Print a line, however long it is. Names of files are strangers': none may command the terminal."""
@@ -211,7 +206,8 @@ def run_grade(options: argparse.Namespace) -> int:
         try:
             from autograder.classroom.cluster import ClusterWorkers
         except ModuleNotFoundError as error:
-            raise CourseError(NO_DASK.format(missing=error.name)) from None
+            advice = "In the course's folder: pip install -c constraints.txt distributed"
+            raise CourseError(f"--scheduler needs Dask, and {error.name} is not installed here. {advice}") from None
 
         folders = class_folders(options.course, options.db)
         with ClusterWorkers(options.scheduler, options.without_walls, folders) as workers:
@@ -268,6 +264,8 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
         raise CourseError("There is nothing to grade. Run: python -m autograder release, and then: collect FOLDER")
     interrupted = False
     for assignment in assignments:
+        for student in strangers(course, assignment):
+            say(f"[bold]Note:[/bold] class.toml gives {escape(student)} more time for {assignment}. Who is that?")
         with bar(f"grading {assignment}", None) as progress:
 
             def tell(done: Verdict | str, total: int, progress: Progress = progress) -> None:
@@ -287,6 +285,12 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
             interrupted = True
             break
     return 130 if interrupted else 0
+
+
+def strangers(course: Course, assignment: str) -> list[str]:
+    """Who has more time by class.toml, but is neither on the roster nor has handed in anything: a slip, perhaps."""
+    known = {*course.roster().by_id, *course.students(assignment)}
+    return sorted(set(course.rules().of(assignment).extensions) - known)
 
 
 def run_judge(options: argparse.Namespace) -> int:
@@ -486,7 +490,8 @@ def run_sample(options: argparse.Namespace) -> int:
         code = grade_all(options, workers)
     if code == 0:
         run_feedback(options)
-        options.assignment, options.student = None, ""
+        options.assignment, options.student, options.marks = None, "", []
+        run_written(options)
         run_report(options)
         options.folder = None
         run_export(options)

@@ -667,7 +667,10 @@ def test_the_sample_class_goes_from_release_to_report(tmp_path):
     assert len(students) == 24
     assert all(course.verdict("02_masks", student).exists() for student in students)
     assert all(course.feedback("02_masks", student).exists() for student in students)
-    assert (course.root / "report.html").exists()
+    report = (course.root / "report.html").read_text(encoding="utf-8")
+    assert "Felix Aumann" in report and "Hannah Keller" in report
+    assert [page.name for page in (course.root / "written" / "02_masks").glob("*.html")] == ["why_low_loss.html"]
     assert {path.name for path in (course.root / "export").iterdir()} == {
-        *("grades.csv", "exercises.csv", "misconceptions.csv")
+        *("grades.csv", "exercises.csv", "misconceptions.csv", "canvas.csv", "canvas_02_masks.zip"),
+        *("moodle_02_masks.csv", "moodle_02_masks.zip"),
     }

@@ -427,10 +427,10 @@ def in_small_steps(text: str) -> str:
 
 
 class SmallSteps(ast.NodeTransformer):
-    """Gives a name to each call and each operation within an expression, in the order in which Python gets to them."""
+    """Gives a name to each part of an expression that is more than a name, in the order in which Python needs them."""
 
-    STEPS = (ast.Call, ast.BinOp, ast.Compare, ast.Subscript)
-    TRANSPARENT = (*STEPS, ast.keyword, ast.Attribute, ast.UnaryOp, ast.Tuple, ast.List, ast.Slice)
+    STEPS = (ast.Call, ast.BinOp, ast.Compare, ast.Subscript, ast.Attribute)
+    TRANSPARENT = (*STEPS, ast.keyword, ast.UnaryOp, ast.Tuple, ast.List, ast.Slice)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.body = self.rewritten(node.body)
@@ -452,6 +452,8 @@ class SmallSteps(ast.NodeTransformer):
         for place, value in ast.iter_fields(node) if isinstance(node, self.TRANSPARENT) else ():
             if isinstance(value, list):
                 setattr(node, place, [self.step(part, made) for part in value])
+            elif isinstance(node, ast.Call) and value is node.func:
+                self.take_apart(value, made)  # `x.sum` without its brackets is not a step
             elif isinstance(value, ast.AST):
                 setattr(node, place, self.step(value, made))
 

@@ -48,7 +48,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.token import STANDARD_TYPES
 from traitlets.config import Config
 
-from autograder.classroom.book import FOR_THE_EXCHANGE, copy_along
+from autograder.classroom.book import FOR_THE_EXCHANGE, came_by_exchange, complete_for_exchange, copy_along
 from autograder.classroom.course import Course, CourseError
 from autograder.judging.rebuild import as_dict, as_text, pictures, printable
 from autograder.judging.verdict import ExerciseVerdict, read_verdict
@@ -59,7 +59,8 @@ from autograder.working_copy import cell_id
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 NBGRADER_TEMPLATES = Path(nbgrader.__file__).parent / "server_extensions" / "formgrader" / "templates"
 
-SHOWN_TYPES = ["text/html", "image/png", "image/jpeg", "text/markdown", "text/latex", "text/plain"]
+# A picture comes first: its HTML says no more, and may be too long to be cleaned.
+SHOWN_TYPES = ["image/png", "image/jpeg", "text/html", "text/markdown", "text/latex", "text/plain"]
 ENOUGH_FOR_TWO = 8  # pages that are worth a second process
 MOST_OUTPUTS = 30  # of a cell
 MOST_LINES = 200  # of an output
@@ -68,6 +69,7 @@ MOST_OF_OPEN_CELLS = 250_000  # characters of all cells that nbgrader does not k
 MOST_OF_A_REPORT = 100_000  # characters of HTML; the largest real ones have 80,000
 MOST_OF_A_PICTURE = 3_000_000  # characters of base64
 MOST_OF_A_PASTED_PICTURE = 15_000_000  # a photograph of a sheet of paper may be an answer
+MOST_OF_AN_ALT = 1_000  # characters
 MOST_OF_A_FORMULA = 1_000  # characters: the converter is recursive and compiled, and would end the process
 
 # --- formulas -------------------------------------------------------------------------------------------
@@ -312,7 +314,9 @@ def shown_output(output: dict[str, Any], is_test: bool) -> NotebookNode:
         return remark(NOT_SHOWN)
     data = NotebookNode(shown_data(as_dict(output.get("data"))))
     count = {"execution_count": None} if kind == "execute_result" else {}
-    return NotebookNode(output_type=kind, metadata=NotebookNode(), data=data, **count)
+    described = as_dict(as_dict(output.get("metadata")).get("image/png"))
+    metadata = NotebookNode(alt=as_text(described.get("alt"))[:MOST_OF_AN_ALT])
+    return NotebookNode(output_type=kind, metadata=metadata, data=data, **count)
 
 
 def remark(text: str) -> NotebookNode:
@@ -525,10 +529,13 @@ def write_feedback(
     if not chosen:
         raise CourseError(f"Nobody has been graded in {assignment} yet. First: python -m autograder grade {assignment}")
     written, failed = [], []
+    by_exchange = came_by_exchange(course, assignment)
     for student, page, why in rendered(converter, course, assignment, chosen):
         try:
             if page is not None:
                 written.append(write_page(page, course, assignment, student))
+                if by_exchange:
+                    complete_for_exchange(course, course.feedback(assignment, student).parent)
         except OSError as error:
             why = reason_of(error)
         failed += [f"{student}: {why}"] if why else []
