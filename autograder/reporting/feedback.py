@@ -603,6 +603,9 @@ def rendered(
     if len(students) < ENOUGH_FOR_TWO or processors() == 1:
         yield from (render(assignment, student) for student in students)
         return
+    # Here and once: the first to open a new gradebook writes in it, and two at a time would be in each other's way.
+    key = str(converter.coursedir.db_url), assignment
+    converter.exporter.books[key] = book_of(*key)
     todo = deque(students)
     FORKED[:] = [render]  # what a forked process inherits need not be sent to it
     with ProcessPoolExecutor(processors(), mp_context=get_context("fork")) as pool:
