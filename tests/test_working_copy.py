@@ -291,7 +291,7 @@ def test_command_needs_nothing_but_the_standard_library(notebooks, work, tmp_pat
     assert blocked.returncode == 1 and "could not be put" in blocked.stderr and "Traceback" not in blocked.stderr
     shutil.rmtree(notebooks)
     missing = subprocess.run(command, capture_output=True, text=True)
-    assert missing.returncode == 1 and "no folder notebooks" in missing.stderr
+    assert missing.returncode == 1 and "no folder called notebooks" in missing.stderr
 
 
 RUN = "import sys; sys.path.insert(0, {root!r}); from autograder.working_copy import main; sys.exit(main())"
