@@ -31,7 +31,7 @@ NO_NETWORK = (
 ADVICE = {
     NO_NETWORK: "The package index cannot be reached. The first installation needs a network connection; "
     "set a mirror or a proxy in pip's own settings.",
-    ("No space left on device",): "The disk is full: PyTorch needs 2 GB with --cpu, and up to 8 GB without it on Linux.",
+    ("No space left on device",): "The disk is full: PyTorch needs 2 GB with --cpu, up to 8 GB without it on Linux.",
     (
         "Permission denied",
         "Read-only file system",
@@ -130,7 +130,9 @@ def reason(log: str) -> str:
     said = errors[0] if errors else "\n".join(log.splitlines()[-20:])
     fits = [advice for signs, advice in ADVICE.items() if any(sign in log for sign in signs)]
     what_to_do = (
-        fits[0] if fits else "Is there a network connection, and space on the disk? If pip uses a mirror, does it have every package?"
+        fits[0]
+        if fits
+        else "Is there a network, and space on the disk? If pip uses a mirror, does it have every package?"
     )
     return (
         f"{said.rstrip()}\n\npip could not install the course. {what_to_do}\npip's whole output is in {LOG}. "

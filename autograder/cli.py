@@ -63,13 +63,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="python -m autograder",
-        description="Grade a class. Student code runs behind walls, and known mistakes are named. A class is an ordinary nbgrader course.",
+        description="Grade a class: student code runs behind walls, mistakes are named. A class is an nbgrader course.",
     )
     top.set_defaults(course=Path(DEFAULT), db="")
     where = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     for said in (top, where):  # before the command or after it
         said.add_argument("--course", type=Path, metavar="FOLDER", help=f"folder of the class (default: {DEFAULT}/)")
-        said.add_argument("--db", metavar="URL", help="database of the gradebook (default: the one in nbgrader_config.py)")
+        said.add_argument("--db", metavar="URL", help="of the gradebook (default: the one in nbgrader_config.py)")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[argparse.Namespace], int], says: str) -> argparse.ArgumentParser:
@@ -86,45 +86,47 @@ def parser() -> argparse.ArgumentParser:
 
     one = command("collect", run_collect, "import submissions from a folder or zip file that an LMS or Colab gave you")
     one.add_argument("downloaded", type=Path, metavar="DOWNLOAD", help="the folder or zip file")
-    one.add_argument("--assignment", help="the assignment that was downloaded (default: recognised from names and contents)")
-    one.add_argument("--pattern", help="a regular expression for paths, with a group (?P<student>…) and optionally (?P<assignment>…)")
+    one.add_argument("--assignment", help="of the download (default: recognised by names and contents)")
+    one.add_argument(
+        "--pattern", help="a regular expression for paths, with (?P<student>…) and perhaps (?P<assignment>…)"
+    )
 
     one = command("grade", run_grade, "grade new and changed submissions; safe to interrupt and to repeat")
-    one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="for example 02_masks (default: all that have submissions)")
+    one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that have submissions)")
     one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these students")
-    one.add_argument("--jobs", type=positive, metavar="N", help="submissions graded at the same time (default: one per processor)")
+    one.add_argument("--jobs", type=positive, metavar="N", help="submissions at a time (default: one per processor)")
     one.add_argument("--force", action="store_true", help="also regrade what has not changed")
     time_arguments(one)
-    one.add_argument("--scheduler", metavar="ADDRESS", help="address of a Dask scheduler, for example tcp://10.0.0.1:8786")
-    one.add_argument("--without-walls", action="store_true", help="grade even if this machine has no walls around student code")
+    one.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster, for example tcp://10.0.0.1:8786")
+    one.add_argument("--without-walls", action="store_true", help="grade even if this machine has no walls")
 
-    one = command("judge", run_judge, "judge one submission and print the judged notebook (used by formgrader's button)")
+    one = command("judge", run_judge, "judge one submission and print the judged notebook (for formgrader's button)")
     one.add_argument("assignment", metavar="ASSIGNMENT")
     one.add_argument("student", metavar="STUDENT")
     time_arguments(one)
 
     one = command("feedback", run_feedback, "write a feedback page for each student")
-    one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="for example 02_masks (default: all that are graded)")
+    one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
     one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these students")
 
-    one = command("written", run_written, "write a page with all answers to each written question, and enter your marks")
-    one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="for example 02_masks (default: all that are graded)")
-    one.add_argument("--marks", nargs="+", type=Path, default=[], metavar="FILE", help="tables of marks saved from the pages")
+    one = command("written", run_written, "write a page with all answers to each written question, and enter marks")
+    one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
+    one.add_argument("--marks", nargs="+", type=Path, default=[], metavar="FILE", help="tables saved from the pages")
 
     one = command("report", run_report, "write one page about the class: what to talk about, who needs help, scores")
-    one.add_argument(
-        "assignment", nargs="?", metavar="ASSIGNMENT", help="only this one (default: all that are graded)"
-    )
+    one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="only this one (default: all that are graded)")
     one.add_argument("--student", metavar="STUDENT", default="", help="a page about this student, across assignments")
 
     one = command("export", run_export, "write CSV files: for the LMS, per exercise, per misconception")
-    one.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="where to write them (default: export/ in the folder of the class)")
+    one.add_argument(
+        "folder", nargs="?", type=Path, metavar="FOLDER", help="(default: export/ in the folder of the class)"
+    )
 
-    command("doctor", run_doctor, "show which walls this machine has around student code, and test what student code can read")
+    command("doctor", run_doctor, "show which walls this machine has, and test what student code can read")
 
     one = command("sample", run_sample, "make, grade and report on a fictitious class of 24")
     one.add_argument("assignment", nargs="?", default="02_masks", metavar="ASSIGNMENT", help="(default: 02_masks)")
-    one.add_argument("--jobs", type=positive, metavar="N", help="submissions graded at the same time (default: one per processor)")
+    one.add_argument("--jobs", type=positive, metavar="N", help="submissions at a time (default: one per processor)")
     return top
 
 
@@ -287,7 +289,7 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
 
 
 def run_judge(options: argparse.Namespace) -> int:
-    """nbgrader, which calls this, enters the scores. If there is no notebook, nbgrader would not: then it happens here."""
+    """nbgrader, which calls this, enters the scores. Without a notebook it would not, so this does."""
     from autograder.classroom import grade
     from autograder.classroom.book import open_book
     from autograder.judging import work

@@ -71,7 +71,9 @@ def own_folders(place: Path) -> dict[str, str]:
 def copy_notebooks() -> int:
     """Bring your own copies of the notebooks, in work/, up to date. Nothing that you wrote is changed."""
     if not NOTEBOOKS.is_dir():
-        print(f"There is no folder called notebooks in {ROOT}. Download the whole course, and run this command there.", file=sys.stderr)
+        print(
+            f"There is no folder called notebooks in {ROOT}. Get the whole course, and run this there.", file=sys.stderr
+        )
         return 1
     try:
         is_first_time = not WORK.exists()
@@ -126,7 +128,7 @@ def hand_out(original: Path, copy: Path, given: list[str]) -> Iterator[str]:
         if is_untouched(content):
             yield f"The course has a newer {copy.name}. Yours stays as it is; the newer one is {shown(place)}"
         else:
-            yield f"{shown(original)} has been worked on, and so has {shown(copy)}: the first has been copied to {shown(place)}"
+            yield f"{shown(original)} has been worked on, and so has {shown(copy)}: the first is now {shown(place)}"
     if digest not in given:
         given.append(digest)
 

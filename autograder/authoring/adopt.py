@@ -1,7 +1,7 @@
 """Moves the course to a repository of your own: `make adopt REPOSITORY=https://github.com/you/your-course`.
 
-The address of the course is in one place only, `[tool.course]` in pyproject.toml. The Colab links and the set-up cell of
-every notebook are made from it, so `make adopt` runs `make build` afterwards.
+The address of the course is in one place only, `[tool.course]` in pyproject.toml. The Colab links and the set-up cell
+of every notebook are made from it, so `make adopt` runs `make build` afterwards.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def adopt(repository: str, branch: str = "main", project_file: Path = PROJECT_FI
     repository = repository.strip().removesuffix("/").removesuffix(".git")
     if not ADDRESS.fullmatch(repository):
         raise AdoptError(
-            f"Colab opens notebooks only from public GitHub repositories, and {repository!r} is not the address of one. "
-            "Such an address looks like this: https://github.com/you/your-course"
+            f"Colab opens notebooks only from public GitHub repositories, and {repository!r} is not one. "
+            "Its address should look like https://github.com/you/your-course"
         )
     if not BRANCH.fullmatch(branch):
         raise AdoptError(f"{branch!r} cannot be the name of a branch.")
@@ -36,7 +36,7 @@ def adopt(repository: str, branch: str = "main", project_file: Path = PROJECT_FI
     table = f'[tool.course]\nrepository = "{repository}"\nbranch = "{branch}"\n'
     changed, count = re.subn(r'\[tool\.course\]\nrepository = ".*"\nbranch = ".*"\n', table, text)
     if count != 1:
-        raise AdoptError(f"{project_file} has no [tool.course] with a repository and a branch, on two lines, in this order.")
+        raise AdoptError(f"{project_file} has no [tool.course] with a repository and a branch, in this order.")
     write_whole(project_file, changed.encode())
 
 
