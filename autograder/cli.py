@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -165,7 +166,7 @@ def run_init(options: argparse.Namespace) -> int:
         say(f"made {escape(str(path))}")
     if not made:
         say(f"{escape(str(folder))} is a class already: nothing was changed.")
-    where = "" if folder == Path(DEFAULT).resolve() else f" --course {folder}"
+    where = "" if folder == Path(DEFAULT).resolve() else f" --course {shlex.quote(str(folder))}"
     say(f"Next: python -m autograder release{escape(where)}")
     return 0
 
@@ -454,7 +455,7 @@ def tried_to_read(folders: Sequence[Path]) -> str:
 
 def jupyter() -> str:
     """The command in a form that works whether or not its environment is active."""
-    return str(Path(sys.executable).parent / "jupyter")
+    return shlex.quote(str(Path(sys.executable).parent / "jupyter"))
 
 
 def run_sample(options: argparse.Namespace) -> int:
@@ -489,7 +490,8 @@ def run_sample(options: argparse.Namespace) -> int:
         run_report(options)
         options.folder = None
         run_export(options)
-        say(f"\nTo look at single answers in nbgrader's own pages: cd {escape(str(course.root))} && {jupyter()} lab")
+        there = shlex.quote(str(course.root))
+        say(f"\nTo look at single answers in nbgrader's own pages: cd {escape(there)} && {escape(jupyter())} lab")
         say("then choose in the menu: Nbgrader → Formgrader")
     return code
 
