@@ -409,7 +409,7 @@ def test_an_empty_copy_never_beats_an_answer(master: NotebookNode, submission: d
     submission["cells"].insert(position(submission, "causal_mask") + 1, tagged(submission, "causal_mask", stub))
     result = redo(master, submission)
     assert result.notebook == honest.notebook
-    assert any("pasted once more" in note for note in result.notes)
+    assert any("pasted again" in note for note in result.notes)
 
 
 def test_a_split_answer_stays_whole(master: NotebookNode, submission: dict[str, Any]) -> None:
@@ -492,7 +492,7 @@ def test_deleted_text_and_demonstrations_are_back(master: NotebookNode, submissi
     submission["cells"] = [c for c in submission["cells"] if "nbgrader" in c["metadata"]]
     result = redo(master, submission)
     assert result.notebook == honest.notebook
-    assert result.notes == ("Cells of the text or demonstrations were deleted. They are back.",)
+    assert result.notes == ("Cells of the text or demonstrations were deleted. They were restored.",)
 
 
 def test_extra_cells_lose_everything_but_their_text(master: NotebookNode, submission: dict[str, Any]) -> None:

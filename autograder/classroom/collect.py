@@ -1,4 +1,4 @@
-"""Places what an LMS or Colab gave: every notebook goes to submitted/STUDENT/ASSIGNMENT/, or the report says why not.
+"""Imports a download: every notebook goes to submitted/STUDENT/ASSIGNMENT/, or the report says why not.
 
 Recognised without being told:
 
@@ -134,7 +134,7 @@ def collect(course: Course, downloaded: Path, assignment: str | None = None, pat
     """
     if not course.released():
         raise CourseError(
-            "Nothing is released yet, so no file can be told from another. Release the assignments first."
+            "Nothing is released yet, so files cannot be assigned to assignments. Release the assignments first."
         )
     if assignment is not None and assignment not in course.released():
         names = ", ".join(course.released())
@@ -676,9 +676,7 @@ class Collector:
                 self.leave(found, str(error), is_lost=True)
                 continue
             if self.releases.is_untouched(claim.assignment, found.copy):
-                self.leave(
-                    found, f"Nothing was written in it: {claim.student} has handed in {claim.assignment} as it was."
-                )
+                self.leave(found, f"Nothing was written in it: {claim.student} handed in {claim.assignment} unchanged.")
             else:
                 claims.append(claim)
         for versions in self.by_submission(self.without_namesakes(claims)):
@@ -712,10 +710,12 @@ class Collector:
         name = self.name_of_folder(found) or self.name_beside_assignment(found.given[-1])
         if not name:
             raise Unclear(
-                "Nothing in its path says whose it is. Put it into a folder with the student's name, or give a pattern."
+                "Nothing in its path tells whose it is. Put it into a folder with the student's name, or use --pattern."
             )
         if "assignsubmission" in name:
-            raise Unclear("Moodle has named it, but other files beside it were not named by Moodle. Collect it alone.")
+            raise Unclear(
+                "Its name comes from Moodle, but those of other files beside it do not. Collect it separately."
+            )
         return replace(self.claimed(found, name, name), by="folder")
 
     def claim_by_lms(self, found: Found, match: re.Match[str]) -> Claim:
@@ -759,7 +759,7 @@ class Collector:
         if not match or not match["student"]:
             raise Unclear("The pattern does not match its path.")
         if found.parcel and match.end("student") > len("/".join(found.parcel.parts)):
-            raise Unclear("The pattern finds the student's name only inside of an archive that a student packed.")
+            raise Unclear("The pattern finds the student's name only inside an archive that a student packed.")
         named = match["assignment"] if "assignment" in rule.groupindex else None
         if named and named not in self.releases.names:
             named = self.releases.named_in([named])
@@ -773,7 +773,7 @@ class Collector:
         else:
             student = student_id(name)
         if not student:
-            raise Unclear(f"No folder can be called after {name!r}. Rename it, or give a pattern.")
+            raise Unclear(f"{name!r} cannot be the name of a folder. Rename it, or use --pattern.")
         assignment, is_certain = self.assignment_of(found, named)
         return Claim(found, student, person, assignment, is_certain)
 
@@ -795,12 +795,12 @@ class Collector:
         named = own or self.releases.named_in(reversed(found.parts[:-1]))
         told = self.releases.told_by(found.copy)
         if named and told and named != told:
-            raise Unclear(f"It is called {named}, but what is in it belongs to {told}.")
+            raise Unclear(f"Its name says {named}, but its content belongs to {told}.")
         assignment = named or told or self.assignment or self.releases.named_in([self.name])
         if not assignment:
-            raise Unclear("Neither its name nor its content says which assignment it is.")
+            raise Unclear("Neither its name nor its content tells which assignment it is.")
         if self.assignment and assignment != self.assignment:
-            raise Unclear(f"It is for {assignment}, and only {self.assignment} was asked for.")
+            raise Unclear(f"It is for {assignment}, but only {self.assignment} is being collected.")
         return assignment, bool(own or told)
 
     def name_of_folder(self, found: Found) -> str | None:
@@ -814,7 +814,7 @@ class Collector:
             return None
         if len(folders) > 1:
             raise Unclear(
-                f"It is not certain which of the folders {'/'.join(folders)} is the student's. Give a pattern."
+                f"It is not certain which of the folders {'/'.join(folders)} is the student's. Use --pattern."
             )
         return self.name_beside_assignment(folders[0]) or self.without_repository(folders[0]) if folders else None
 
@@ -874,7 +874,7 @@ class Collector:
     # One file for each.
 
     def without_namesakes(self, claims: list[Claim]) -> list[Claim]:
-        """All but those who would fall on one id: two people's work must never be mixed."""
+        """All but those who would get the same id: two people's work must never be mixed."""
         people: dict[tuple[str, str], set[str]] = defaultdict(set)
         for claim in claims:
             people[self.folder_key(claim)].add(claim.person)
@@ -890,7 +890,7 @@ class Collector:
         return kept
 
     def folder_key(self, claim: Claim) -> tuple[str, str]:
-        """Some file systems take Ada and ada for the same. Moodle numbers people anew in each assignment."""
+        """Some file systems treat Ada and ada as equal. Moodle gives people new numbers in each assignment."""
         return claim.student.casefold(), claim.assignment if claim.by == "Moodle" else ""
 
     def by_submission(self, claims: list[Claim]) -> list[list[Claim]]:
@@ -903,7 +903,7 @@ class Collector:
         if self.are_of_different_people(versions):
             for claim in versions:
                 folder = "/".join(claim.found.home)
-                sentence = f"It is not certain that {folder} is a folder of {claim.person}'s. Give a pattern."
+                sentence = f"It is not certain that {folder} belongs to {claim.person}. Use --pattern."
                 self.leave(claim.found, sentence, is_lost=True)
             return
         *older, newest = sorted(versions, key=lambda claim: (claim.is_certain, claim.age))
@@ -948,7 +948,7 @@ class Collector:
             before = f"{existing_date(target):%Y-%m-%d %H:%M} UTC"
             if filecmp.cmp(target, claim.found.copy, shallow=False):
                 outcome = "unchanged"
-                remarks.append("The same file lies there already.")
+                remarks.append("The same file is there already.")
             elif claim.found.date and claim.found.date > existing_date(target):
                 outcome = "replaced"
                 kept = keep_earlier(target, self.course.earlier(claim.assignment, claim.student))
@@ -1094,7 +1094,7 @@ def earlier_versions(folder: Path) -> Iterator[tuple[Path, datetime]]:
 
 
 def write_submission(found: Found, target: Path) -> None:
-    """Put a notebook and its date into place, so that nobody ever sees half of it, or one with the other's date.
+    """Put a notebook and its date in place, so that nobody ever sees half of it, or the wrong date with it.
 
     A new folder appears at once with both. In an old one the date goes first and comes last: while there is none,
     the file's own is the right one.

@@ -65,7 +65,7 @@ class Person:
         return ", ".join(filter(None, [self.last_name, self.first_name])) or self.id
 
     def known_as(self) -> set[str]:
-        """All that a download may call this person by."""
+        """Every name that a download may have for this person."""
         first, last = self.first_name, self.last_name
         said = [self.id, self.username, self.number, self.email, self.email.partition("@")[0], self.github]
         said += [f"{first} {last}", f"{last} {first}"] if first and last else [first or last]
@@ -133,7 +133,7 @@ def read_roster(folder: Path) -> Roster:
 def roster_in(path: Path, data: bytes) -> Roster:
     people = [person for row in table(path, decoded(data)) if (person := person_of(row, path))]
     if not people:
-        raise CourseError(f"{path}: there is nobody in this roster.")
+        raise CourseError(f"{path}: this roster is empty.")
     seen: dict[str, Person] = {}
     for person in people:
         other = seen.setdefault(person.id.casefold(), person)

@@ -18,7 +18,7 @@ from autograder.walls.warm import Silence, Warm, WarmError
 from course_lib.checking.bench import Answer, Bench, NotAttempted, NotPossible, Opaque, StudentError
 
 GRACE_SECONDS = 2.0  # between an interrupt and the end
-DYING_SECONDS = 2.0  # how a runner ends by itself is worth this wait; then it is killed
+DYING_SECONDS = 2.0  # time for a runner to end by itself, before it is killed
 FOREVER = float("inf")
 HANGS_SECONDS = 120.0  # for what takes milliseconds, and on a machine that is busy with other things seconds
 
@@ -31,7 +31,7 @@ class RunnerError(BaseException):
 
 
 class TimeIsUp(RunnerError):
-    """Student code did not finish in time. The runner may still be of use."""
+    """Student code did not finish in time. The runner may still be usable."""
 
 
 class BudgetSpent(TimeIsUp):
@@ -50,7 +50,7 @@ class Clock:
         return time.monotonic() >= self.deadline
 
     def at_most(self, seconds: float) -> float:
-        """So many seconds, or what is left if that is less. Raises BudgetSpent."""
+        """This many seconds, or what is left if that is less. Raises BudgetSpent."""
         if self.is_spent:
             raise BudgetSpent(f"The {self.seconds:g} seconds for the whole submission were used up.")
         return min(seconds, self.deadline - time.monotonic())
@@ -104,7 +104,7 @@ class Runner:
         return reply
 
     def stop_what_it_does(self) -> None:
-        """Interrupt it as Ctrl-C would, and kill it if it goes on all the same."""
+        """Interrupt it as Ctrl-C would, and kill it if it does not stop."""
         self.warm.tell({"do": "interrupt", "pid": self.pid})
         try:
             self.channel.receive(GRACE_SECONDS)
@@ -155,7 +155,7 @@ class Runner:
 
 
 class RemoteBench(Bench):
-    """A bench in a runner. All questions together may take so many seconds."""
+    """A bench in a runner. All questions together may take this many seconds."""
 
     def __init__(self, runner: Runner, number: int, seconds: float, deadline: float | None = None):
         self.runner = runner
