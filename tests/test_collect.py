@@ -216,7 +216,7 @@ def test_a_pasted_cell_of_another_notebook_does_not_mislead(course: Course, down
         ("ada/02_masks.ipynb", notebook("03_positions"), "Its name says 02_masks, but its content belongs to 03_pos"),
         ("02_masks.ipynb", notebook(), "Nothing in its path tells whose it is"),
         ("class/ada/02_masks.ipynb", notebook(), "which of the folders class/ada is the student's"),
-        ("++/02_masks.ipynb", notebook(), "No folder can be called after '++'"),
+        ("++/02_masks.ipynb", notebook(), "'++' cannot be the name of a folder"),
     ],
 )
 def test_what_is_not_certain_is_reported(path: str, content: bytes, why: str, course: Course, download: Path) -> None:

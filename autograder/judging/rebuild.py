@@ -575,7 +575,7 @@ def extra_cells(match: Match) -> dict[int, list[Cell]]:
         elif cell.plain and cell.plain in locked:
             match.notes.add("A check or another locked cell was pasted again. The copy was left out.")
         elif cell.plain and cell.plain in stubs:  # it would undo the answer
-            match.notes.add(f"The empty cell {stubs[cell.plain].grade_id} was pasted once more. The copy was left out.")
+            match.notes.add(f"The empty cell {stubs[cell.plain].grade_id} was pasted again. The copy was left out.")
         else:
             extras[behind].append(cell)
             note_answer_in_extra(match, cell, behind)
