@@ -150,14 +150,17 @@ def test_answers_that_count_as_the_same_have_one_number():
 @pytest.mark.parametrize(
     ("action", "words"),
     [
-        (lambda: torch.ones(2, 3) @ torch.ones(4, 5), "here these are 3 and 4"),
-        (lambda: torch.ones(2, 2, 3) @ torch.ones(2, 4, 5), "here these are 3 and 4"),
-        (lambda: torch.ones(2, 3) @ torch.ones(4), "here these are 3 and 4"),
+        (lambda: torch.ones(2, 3) @ torch.ones(4, 5), "here their lengths are 3 and 4"),
+        (lambda: torch.ones(2, 2, 3) @ torch.ones(2, 4, 5), "here their lengths are 3 and 4"),
+        (lambda: torch.ones(2, 3) @ torch.ones(4), "here their lengths are 3 and 4"),
         (lambda: torch.ones(2, 3) + torch.ones(2, 4), "along axis 1 one has length 3 and the other 4"),
-        (lambda: torch.stack([torch.ones(5), torch.ones(4)]), "number 0 of the list has shape [5], number 1 [4]"),
+        (
+            lambda: torch.stack([torch.ones(5), torch.ones(4)]),
+            "entry 0 of the list has shape [5], and entry 1 has shape [4]",
+        ),
         (lambda: torch.nn.Conv1d(2, 4, 3)(torch.ones(2, 11, 2)), "has 2 channels. An input of shape [2, 11, 2] has 11"),
-        (lambda: torch.ones(6).view(4, 2), "A tensor with 6 numbers cannot take the shape [4, 2]"),
-        (lambda: torch.ones(2, 3).T.view(6), "`reshape` can"),
+        (lambda: torch.ones(6).view(4, 2), "A tensor with 6 numbers cannot have the shape [4, 2]"),
+        (lambda: torch.ones(2, 3).T.view(6), "`reshape` does"),
         (lambda: torch.ones(2, 2) @ torch.ones(2, 2).double(), "different dtypes"),
         (lambda: torch.ones(2, 2).softmax(2), "There is no axis 2 here"),
         (lambda: torch.sqrt(4), "functions in `math`"),
