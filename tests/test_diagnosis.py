@@ -164,7 +164,7 @@ def test_answers_that_count_as_the_same_have_one_number():
         (lambda: torch.ones(2, 2) @ torch.ones(2, 2).double(), "different dtypes"),
         (lambda: torch.ones(2, 2).softmax(2), "There is no axis 2 here"),
         (lambda: torch.sqrt(4), "functions in `math`"),
-        (lambda: torch.ones(3)[5], "place 5 does not exist"),
+        (lambda: torch.ones(3)[5], "index 5 does not exist"),
         (lambda: torch.ones(3, requires_grad=True).numpy(), "torch's own functions"),
         (lambda: torch.ones(3).sum().backward(), "cut off from the parameters"),
     ],
