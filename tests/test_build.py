@@ -87,7 +87,7 @@ TITLE = "# %% [markdown]\n# # Masks\n\n"
         (TITLE + "# %% check causal_mask\ncheck(other)\n", "only the line check"),
         (TITLE + "# %% setup\n1\n\n# %% setup\n2\n", "Two cells are called"),
         ("# %%\n1\n", "first cell has to be the title"),
-        (TITLE + '# %%\ntriangle = yours("causal_mask", causal_mask)\n', "behind the check of causal_mask"),
+        (TITLE + '# %%\ntriangle = yours("causal_mask", causal_mask)\n', "after the check of causal_mask"),
         (TITLE + "# %% [markdown]\n# {{question why_causal}}\n", "no cell `answer why_causal`"),
     ],
 )
