@@ -111,7 +111,9 @@ def digest(text: str) -> str:
 def mark_written(course: Course, assignments: Sequence[str], tables: Sequence[Path] = ()) -> list[Outcome]:
     """Enter the marks that these tables and those in written/ hold, and write pages and tables anew."""
     if not has_gradebook(course):
-        raise CourseError("Nothing has been graded yet, so there is nothing to mark. First: python -m autograder grade")
+        raise CourseError(
+            "Nothing has been graded yet, so there is nothing to mark. First run: python -m autograder grade"
+        )
     given = [row for path in tables for row in rows_in(path)]
     outcomes = []
     with one_at_a_time(course):
@@ -279,7 +281,7 @@ def enter(
         return
     if is_new and now != old:
         said = "no mark" if now is None else f"{now:g}"
-        outcome.problems.append(f"{row.where}: {row.student} was given {said} elsewhere meanwhile. It was left so.")
+        outcome.problems.append(f"{row.where}: {row.student} has been given {said} elsewhere since. That was kept.")
         return
     write(gradebook, question, row.student, mark if is_new else now, row.comment if is_new_comment else comment_now)
     if is_new:
@@ -295,7 +297,7 @@ def mark_in(row: Row, question: Question, outcome: Outcome) -> float | None:
     try:
         mark = float(row.mark.replace(",", "."))
     except ValueError:
-        outcome.problems.append(f"{row.where}: {row.mark[:40]!r} is no number.")
+        outcome.problems.append(f"{row.where}: {row.mark[:40]!r} is not a number.")
         return None
     if not 0 <= mark <= question.points:
         outcome.problems.append(f"{row.where}: {question.id} is worth 0 to {question.points:g} points, not {mark:g}.")
