@@ -425,7 +425,7 @@ def run_doctor(options: argparse.Namespace) -> int:
     from autograder.walls.warm import walled_off
 
     found = walls.describe()
-    table = Table("", "wall", "keeps out", "what to do")
+    table = Table("", "wall", "what it does", "what to do")
     for wall in found:
         table.add_row("✓" if wall.works else "✗", wall.name, wall.keeps_out, wall.why)
     out.print(table)

@@ -52,7 +52,7 @@ TEMPLATE = """\
 # exercises = ["softmax", "self_attention"]
 # due = "2026-11-10 23:59"
 
-# More time for somebody: until a date, or this much longer. (The roster's column extra_time holds for all assignments.)
+# More time for somebody: until a date, or this much longer. (It replaces the roster's extra_time, which holds for all assignments.)
 # [extensions.02_masks]
 # ada = "2026-11-10 23:59"
 # ben = "3 days"
@@ -114,7 +114,7 @@ class AssignmentRules:
         return shown, wanted - shown
 
     def extension(self, student: str, extra_time: timedelta = timedelta()) -> timedelta:
-        """How much later than the others a student may hand in. extra_time: that the roster gives, for everything."""
+        """How much later than the others a student may hand in. An extension replaces `extra_time`, the roster's."""
         if self.due is None:
             return timedelta()
         said = self.extensions.get(student, extra_time)

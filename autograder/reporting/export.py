@@ -90,7 +90,7 @@ class Line:
         return (
             *known,
             "yes",
-            self.raw_score,
+            round(self.raw_score, 4),
             self.penalty,
             self.score,
             self.max_score,
