@@ -52,7 +52,7 @@ TEMPLATE = """\
 # exercises = ["softmax", "self_attention"]
 # due = "2026-11-10 23:59"
 
-# More time for somebody: until a date, or this much longer. (It replaces the roster's extra_time, which holds for all assignments.)
+# More time for somebody: until a date, or this much longer. (This replaces the roster's extra_time.)
 # [extensions.02_masks]
 # ada = "2026-11-10 23:59"
 # ben = "3 days"
