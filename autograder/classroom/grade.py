@@ -180,7 +180,7 @@ def require_current_points(rules: AssignmentRules, released: NotebookNode) -> No
         worth, points = visible if is_visible else hidden, cell.metadata.nbgrader.points
         if points != worth:
             raise CourseError(
-                f"{name} is worth {worth:g} points now on the {'visible' if is_visible else 'hidden'} cases, but it was "
+                f"{name} is worth {worth:g} points on the {'visible' if is_visible else 'hidden'} cases now, but was "
                 f"worth {points:g} when {rules.name} was released. {again}"
             )
     optional = [name for cell in released.cells if (name := optional_exercise(cell)) and not rules.is_dropped(name)]
