@@ -78,9 +78,8 @@ class ClusterWorkers:
                 else:
                     yield result
                 future.release()
-        for (
-            task
-        ) in suspects:  # a dying worker loses its whole queue: run alone, a submission shows whether it is to blame
+        # A dying worker loses its whole queue. Run alone, a submission shows whether it is to blame.
+        for task in suspects:
             yield outcome(self.client.submit(work.do, task, pure=False)) or lost(task)
 
 

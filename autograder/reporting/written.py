@@ -109,7 +109,7 @@ def digest(text: str) -> str:
 
 
 def mark_written(course: Course, assignments: Sequence[str], tables: Sequence[Path] = ()) -> list[Outcome]:
-    """Enter the marks that these tables and those in written/ hold, and write pages and tables anew."""
+    """Enter the marks that these tables and those in written/ hold, and write pages and tables again."""
     if not has_gradebook(course):
         raise CourseError(
             "Nothing has been graded yet, so there is nothing to mark. First run: python -m autograder grade"
@@ -317,7 +317,7 @@ def write(gradebook: Gradebook, question: Question, student: str, mark: float | 
 def reopened(
     gradebook: Gradebook, question: Question, answers: Iterable[Answer], before: Remembered, outcome: Outcome
 ) -> None:
-    """A submission that was graded anew waits for a person once more, as nbgrader wants it. Not so if the answer is
+    """After regrading nbgrader marks a submission as waiting for a person again. Undo that if the answer is
     still the one that was marked."""
     for answer in answers:
         mark, _, what = before.get(answer.mark.student, (None, "", ""))

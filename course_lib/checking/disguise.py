@@ -3,8 +3,8 @@
 A test that a student writes is tried on the exercise's own right and wrong answers. All of them have the same name and
 the same surroundings, and neither a docstring nor a source. The functions, attributes and numbers that they use are
 looked up by number in one store. It holds whatever any of them needs, each time in another order. Names of variables
-and harmless statements are drawn anew, so the same program never has the same code twice, nor does it take the same
-time twice.
+and harmless statements are drawn each time, so the same program never has the same code twice, nor takes the same time
+twice.
 
 This is not a wall. A test runs in the same process as what it tests, so somebody who takes the disguise apart piece by
 piece can read the code. That is more work than writing an honest test, and where the judge sees it, it leaves a note

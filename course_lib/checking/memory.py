@@ -40,7 +40,7 @@ class Memory(Bench):
     def __init__(self, bench: Bench, start: Moment, recalls: bool):
         self.bench = bench
         self.start = start
-        self.recalls = recalls  # or asks everything anew, except what a module that stays the same has answered
+        self.recalls = recalls  # otherwise asks everything again, except what a module that stays the same has answered
 
     def ask(self, operation: str, *details: Any) -> Answer:
         key = (operation, key_of(details))

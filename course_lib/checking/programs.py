@@ -22,7 +22,7 @@ class Program:
     source: str
 
     def make(self) -> tuple[Any]:
-        """The function or class itself, made anew. Everything in it seems to stand in one line."""
+        """The function or class itself, newly made. All of it seems to be on one line."""
         tree = ast.parse(self.source)
         for node in ast.walk(tree):
             if hasattr(node, "lineno"):
