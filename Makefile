@@ -12,9 +12,10 @@ BRANCH ?= main
 
 PY := .venv/bin/python
 LAB := .venv/lab.ready
+BOOK := .venv/book.ready
 TEST := .venv/test.ready
 
-.PHONY: help lab test pytest lint build claims adopt grade wheel bench lock clean broken
+.PHONY: help lab test pytest lint build claims book adopt grade wheel bench lock clean broken
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -44,10 +45,14 @@ adopt: $(LAB)  ## move the course to your own repository: REPOSITORY=https://git
 	@$(PY) -m autograder.authoring.adopt "$(REPOSITORY)" "$(BRANCH)"
 	@$(MAKE) build
 
+book: $(BOOK)  ## build the book in site/ (SOLUTIONS=1: the instructor's edition; WHOLE=1: with full trainings)
+	@$(PY) -m book $(if $(SOLUTIONS),--solutions) $(if $(WHOLE),--whole)
+
 grade: $(LAB)  ## release the assignments, grade a sample class of 24, write feedback, report and exports
 	@$(PY) -m autograder sample
 
 wheel: $(LAB)  ## build dist/: the package that students install, and the one for instructors without this repository
+	@rm -rf build/lib  # what an earlier build has left there would be packed too
 	@$(PY) -m pip wheel -qq --no-deps --no-build-isolation -w dist .
 	@$(PY) -m autograder.authoring.wheel dist
 	@ls dist/*.whl
@@ -62,9 +67,9 @@ clean:  ## remove .venv and the tools' caches; your work stays
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment ---------------------------------------------------------------------------------------------
-# Two stamps: what a student needs, and what the tests need on top. A stamp is removed before its installation and
-# written after it, so a stamp means that the installation was complete. After an interruption there is
-# none, and .venv is made again (pip has kept what it had downloaded).
+# Three stamps: what a student needs, what the book needs on top, and what the tests need on top of both. A stamp is
+# removed before its installation and written after it, so a stamp means that the installation was complete. After an
+# interruption there is none, and .venv is made again (pip has kept what it had downloaded).
 
 # Does .venv run, and was it made in this very folder? Its Python may have been upgraded since, or the folder
 # moved; an editable installation survives neither.
@@ -90,14 +95,19 @@ with_python = \
 
 $(LAB): pyproject.toml constraints.txt $(if $(VENV_RUNS),,broken)
 	@if [ -z "$(VENV_RUNS)" ] || [ ! -f $(LAB) ]; then $(call remove_venv,.venv); fi
-	@rm -f $(LAB) $(TEST)
+	@rm -f $(LAB) $(BOOK) $(TEST)
 	@$(call with_python,install.py $(if $(CPU),--cpu))
 	@touch $(LAB)
+
+$(BOOK): $(LAB)
+	@rm -f $(LAB)
+	@$(call with_python,install.py --book $(if $(CPU),--cpu))
+	@touch $(LAB) $(BOOK)
 
 $(TEST): $(LAB)
 	@rm -f $(LAB)
 	@$(call with_python,install.py --tests $(if $(CPU),--cpu))
-	@touch $(LAB) $(TEST)
+	@touch $(LAB) $(BOOK) $(TEST)
 
 # PyTorch stays at its pin unless TORCH says otherwise; everything else moves to the newest compatible version.
 TORCH ?= $(shell sed -n 's/^torch==//p' constraints.txt)

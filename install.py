@@ -4,6 +4,7 @@
 After an interruption or a failure, run the same command again: pip keeps what it has downloaded.
 
     python install.py                 everything that students and instructors need
+    python install.py --book          also what `python -m book` needs
     python install.py --tests         also what the test suite needs
     python install.py --cpu           PyTorch's smaller build, for Linux without a GPU
 """
@@ -41,18 +42,27 @@ ADVICE = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Make the course's environment in .venv.")
+    parser.add_argument("--book", action="store_true", help="also install what builds the book")
     parser.add_argument("--tests", action="store_true", help="also install the tools of the test suite")
     parser.add_argument("--cpu", action="store_true", help="install PyTorch's smaller build, for Linux without a GPU")
     options = parser.parse_args()
     try:
-        return install(options.tests, options.cpu)
+        return install("test" if options.tests else "book" if options.book else "lab", options.cpu)
     except KeyboardInterrupt:
         print("Stopped. Run the same command again: pip keeps what it has downloaded.", file=sys.stderr)
         return 130
 
 
-def install(tests: bool, cpu: bool) -> int:
-    extras = "lab,grader,test" if tests else "lab,grader"
+# What is installed for each purpose: extras of the project, and what they bring.
+PURPOSES = {
+    "lab": ("lab,grader", "PyTorch, JupyterLab, nbgrader"),
+    "book": ("lab,grader,book", "PyTorch, JupyterLab, nbgrader and Sphinx"),
+    "test": ("lab,grader,book,test", "PyTorch, JupyterLab, nbgrader, Sphinx and the test tools"),
+}
+
+
+def install(purpose: str, cpu: bool) -> int:
+    extras, content = PURPOSES[purpose]
     print(f"Step 1 of 3: a new environment in .venv, with Python {sys.version.split()[0]}", flush=True)
     complaint = make_environment()
     if complaint:
@@ -61,7 +71,7 @@ def install(tests: bool, cpu: bool) -> int:
     print("Step 2 of 3: pip itself", flush=True)
     if not pip("pip", "setuptools"):
         return 1
-    print(f"Step 3 of 3: PyTorch, JupyterLab, nbgrader{' and the test tools' if tests else ''}", flush=True)
+    print(f"Step 3 of 3: {content}", flush=True)
     index = ["--extra-index-url", CPU_INDEX] if cpu else []
     if not pip(*index, "--no-build-isolation", "-e", f".[{extras}]"):
         return 1

@@ -30,9 +30,9 @@ def promised_pythons(requires_python: str) -> list[str]:
 
 
 def direct_requirements(project: dict[str, Any], torch: str) -> list[str]:
-    """What the course asks for by name, for students, graders and tests. `===` passes over local builds (+cpu)."""
+    """What the course asks for by name, for all its purposes. `===` passes over local builds (+cpu)."""
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["lab"], *extras["grader"], *extras["test"]]
+    wanted = [*project["dependencies"], *extras["lab"], *extras["grader"], *extras["book"], *extras["test"]]
     return [*wanted, "pip", f"torch==={torch}"]
 
 

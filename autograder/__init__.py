@@ -7,7 +7,7 @@
 `judging`     one submission, from its notebook to a verdict
 `walls`       the processes in which student code runs, and what keeps it there
 `reporting`   feedback for students, a report for the instructor, tables for the LMS
-`working_copy`  the student's own copy of the notebooks
+`working_copy`  the student's own copy of the notebooks; `project` where their sources lie
 `files`       writes what commands write, and keeps what people made; `errors` what an instructor is told
 """
 

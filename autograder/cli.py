@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -33,11 +34,6 @@ NO_WALLS = (
     "This machine has no wall around student code (python -m autograder doctor says why). A submission could read "
     "every file of yours and use your network. Grade on a machine with walls, or, if you trust the class, add "
     "--without-walls."
-)
-
-NO_DASK = (
-    "--scheduler needs Dask, and {missing} is not installed here. In the course's folder: "
-    "pip install -c constraints.txt distributed"
 )
 
 
@@ -213,7 +209,8 @@ def run_grade(options: argparse.Namespace) -> int:
         try:
             from autograder.classroom.cluster import ClusterWorkers
         except ModuleNotFoundError as error:
-            raise CourseError(NO_DASK.format(missing=error.name)) from None
+            advice = "In the course's folder: pip install -c constraints.txt distributed"
+            raise CourseError(f"--scheduler needs Dask, and {error.name} is not installed here. {advice}") from None
 
         folders = class_folders(options.course, options.db)
         with ClusterWorkers(options.scheduler, options.without_walls, folders) as workers:
@@ -238,6 +235,7 @@ class local_workers:
 
         folders = class_folders(options.course, options.db)
         self.warm = [Warm(folders=folders) for _ in range(options.jobs or processors())]
+        gc.disable()  # a third of the time of all these imports would be spent on searching them for garbage
         self.trusts_the_class = getattr(options, "without_walls", False)
 
     def __enter__(self):  # type: ignore[no-untyped-def]
@@ -252,6 +250,7 @@ class local_workers:
                 warm.close()
             raise
         self.workers = LocalWorkers(self.warm)
+        gc.enable()
         return self.workers
 
     def __exit__(self, *_: object) -> None:
@@ -268,6 +267,8 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
         raise CourseError("There is nothing to grade. Run: python -m autograder release, and then: collect FOLDER")
     interrupted = False
     for assignment in assignments:
+        for student in strangers(course, assignment):
+            say(f"[bold]Note:[/bold] class.toml gives {escape(student)} more time for {assignment}. Who is that?")
         with bar(f"grading {assignment}", None) as progress:
 
             def tell(done: Verdict | str, total: int, progress: Progress = progress) -> None:
@@ -287,6 +288,12 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
             interrupted = True
             break
     return 130 if interrupted else 0
+
+
+def strangers(course: Course, assignment: str) -> list[str]:
+    """Who has more time by class.toml, but is neither on the roster nor has handed in anything: a slip, perhaps."""
+    known = {*course.roster().by_id, *course.students(assignment)}
+    return sorted(set(course.rules().of(assignment).extensions) - known)
 
 
 def run_judge(options: argparse.Namespace) -> int:
@@ -486,7 +493,8 @@ def run_sample(options: argparse.Namespace) -> int:
         code = grade_all(options, workers)
     if code == 0:
         run_feedback(options)
-        options.assignment, options.student = None, ""
+        options.assignment, options.student, options.marks = None, "", []
+        run_written(options)
         run_report(options)
         options.folder = None
         run_export(options)

@@ -45,7 +45,7 @@ def settings(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         said["submissions"] = arguments.submissions
     if name == "grading":
         said["full"] = arguments.full
-    if name == "mutation":
+    if name in ("grading", "mutation"):
         said["write"] = arguments.write
     if name in BY_EXERCISE:
         said["only"] = arguments.only
@@ -70,7 +70,9 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, metavar="N", help="hidden: number of classes, each with its own seed (30)")
     parser.add_argument("--full", action="store_true", help="grading: nbgrader grades the larger class too (minutes)")
-    parser.add_argument("--write", action="store_true", help="mutation: keep the rows in benchmarks/mutation.md")
+    parser.add_argument(
+        "--write", action="store_true", help="mutation: keep the rows; grading: put them into the README"
+    )
     parser.add_argument("--only", nargs="+", metavar="EXERCISE", help="checks, mutation: these exercises only")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(NAMES)

@@ -1,7 +1,10 @@
 """Grading: this grader beside stock nbgrader and otter-grader, on the same submissions of one notebook.
 
 Wall-clock times of whole commands, one after another, each on a copy of the same course folder: run it on a quiet
-machine. The submissions are made of the exercises' own right and wrong answers, no two of them alike.
+machine, where it takes about ten minutes, most of them nbgrader's and otter-grader's. The submissions are made of the
+exercises' own right and wrong answers, no two of them alike; in every fifth a name is misspelt. Then comes where the
+CPU time of a submission goes, and what all notebooks of the course take (see `inside`). With --write, the figures are
+put into the README, between its markers.
 
 *Per submission* is the time between the first finished submission and the last, shared among those after the first: no
 start-up counts in it. nbgrader grades the smaller class; what it needs for the larger one is its time for the smaller
@@ -29,14 +32,15 @@ from autograder.classroom.course import Course
 from autograder.classroom.sample import crowd
 from autograder.judging.verdict import Verdict, verdicts
 from autograder.walls.warm import processors
+from benchmarks import inside
 from benchmarks.commands import ROOT, CommandFailed, Run, environment, grader, plain_nbgrader_config
 from benchmarks.commands import run as run_command
 from benchmarks.tables import Row, at_least, at_most
 
 ASSIGNMENT = "02_masks"
 SUBMISSIONS = (12, 60)
-FASTER_EACH, FASTER_WHOLE, WHOLE_AT = 20, 12, 60  # the targets; the second is for a class of that size
-START_SECONDS = 5
+FASTER_EACH, FASTER_WHOLE, WHOLE_AT = 150, 40, 60  # the targets; the second is for a class of that size
+START_SECONDS = 2.5
 
 OTTER = "otter-grader==7.0.0"
 OTTER_SUBMISSIONS = 3  # one takes about as long as three with nbgrader
@@ -98,7 +102,7 @@ class Graded:
             }
 
 
-def run(submissions: Sequence[int] = SUBMISSIONS, full: bool = False) -> list[Row]:
+def run(submissions: Sequence[int] = SUBMISSIONS, full: bool = False, write: bool = False) -> list[Row]:
     """The table. The smaller class is graded by everybody."""
     small, *_, large = sorted([min(submissions), *submissions])
     with tempfile.TemporaryDirectory(prefix="grading-") as name:
@@ -108,12 +112,29 @@ def run(submissions: Sequence[int] = SUBMISSIONS, full: bool = False) -> list[Ro
         stock = {small: by_nbgrader(copy_of(course, folder / "nbgrader", small), small)}
         if full and large > small:
             stock[large] = by_nbgrader(copy_of(course, folder / "nbgrader-full", large), large)
+        alone = by_this_grader(copy_of(course, folder / "ours-alone", 1), 1)
+        part = inside.profile(copy_of(course, folder / "profile", inside.PROFILED), ASSIGNMENT)
+        factors = Factors(stock[small].each, part.wall_of_all_cells, part.wall, ours[large].each)
+        otter: float | None = None
+        rows_on_otter: list[Row]
+        try:
+            otter, rows_on_otter = measured_otter(install_otter(folder / "otter-venv"), course, folder / "otter", ours)
+        except (CommandFailed, OSError, subprocess.SubprocessError) as error:
+            last = str(error).strip().splitlines()[-1]
+            rows_on_otter = [Row(OTTER, f"not measured: it could not be installed or run ({last})")]
+        notebooks = inside.all_notebooks(folder / "notebooks")
+        if write:
+            put_into_readme(Figures(ours, stock, alone, otter, factors, part, notebooks))
         return [
             *time_rows(ours, stock),
+            Row("this grader, one submission, whole command", f"{alone.run.seconds:.1f} s"),
             *scores_rows(ours[small], stock[small]),
             *inside_rows(ours[large]),
+            *factors.rows(),
+            *part.rows(),
+            *notebooks.rows(),
             *memory_rows(ours[large], stock[small]),
-            *otter_rows(course, folder, ours[large]),
+            *rows_on_otter,
         ]
 
 
@@ -153,6 +174,97 @@ def by_nbgrader(course: Course, count: int) -> Graded:
     """nbgrader's own autograde, which executes each notebook in a kernel."""
     (course.root / "nbgrader_config.py").write_text(plain_nbgrader_config(), encoding="utf-8")
     return Graded(course, run_command([sys.executable, "-m", "nbgrader", "autograde", ASSIGNMENT], course.root), count)
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Seconds for a submission: nbgrader's, ours with one worker and all cells, ours with those needed, all workers."""
+
+    stock: float
+    all_cells: float
+    needed_cells: float
+    all_workers: float
+
+    def rows(self) -> Iterator[Row]:
+        yield Row("engine: nbgrader beside one worker that runs all cells, too", f"{self.stock / self.all_cells:.1f}×")
+        yield Row(
+            "cells not run: one worker with all cells beside one with those needed",
+            f"{self.all_cells / self.needed_cells:.1f}×",
+        )
+        yield Row(f"cores: one worker beside {processors()}", f"{self.needed_cells / self.all_workers:.1f}×")
+
+    def sentence(self) -> str:
+        engine, skipped = self.stock / self.all_cells, self.all_cells / self.needed_cells
+        return (
+            f"Per submission this is {self.stock / self.all_workers:.0f}× stock nbgrader. Taken apart, with one worker "
+            f"each: {engine:.1f}× is the engine (no kernel to start, and every cell run here, too), {skipped:.1f}× are "
+            "cells that are not run (nbgrader executes every demonstration of a notebook, this grader those that an "
+            f"answer uses), and {self.needed_cells / self.all_workers:.1f}× are {processors()} workers at a time."
+        )
+
+
+# --- the README -----------------------------------------------------------------------------------------------------
+
+README = ROOT / "README.md"
+BEGIN, END = "<!-- grading: written by `python -m benchmarks grading --write` -->", "<!-- end of grading -->"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """All that the README says about grading."""
+
+    ours: dict[int, Graded]
+    stock: dict[int, Graded]
+    alone: Graded
+    otter: float | None
+    factors: Factors
+    part: inside.Profile
+    notebooks: inside.Notebooks
+
+    def text(self) -> str:
+        small, large = min(self.ours), max(self.ours)
+        each, theirs = self.ours[large].each, self.stock[max(self.stock)].each
+        peaks, kernel = self.ours[large].run.megabytes, self.stock[small].run.megabytes.get("kernel", 0.0)
+        otter = "" if self.otter is None else f"{self.otter:.1f} s ({self.otter / self.alone.run.seconds:.1f}×)"
+        same = next(scores_rows(self.ours[small], self.stock[small])).measured
+        lines = [
+            "| | this grader | stock nbgrader | otter-grader |",
+            "|---|---|---|---|",
+            f"| per submission, without start-up | {each:.3f} s | {theirs:.2f} s ({theirs / each:.0f}×) | |",
+            f"| one submission, whole command | {self.alone.run.seconds:.1f} s | "
+            f"{self.stock[small].run.seconds - (small - 1) * theirs:.1f} s (from {small}) | {otter} |",
+            *(self.whole(count) for count in (small, large)),
+            f"| until the first submission begins | {self.ours[large].start_up:.1f} s | | |",
+            f"| memory | {peaks.get('judge', 0):.0f} MB a judge, {peaks.get('warm process', 0):.0f} MB its warm "
+            f"process, up to {peaks.get('runner', 0):.0f} MB what runs student code (mostly shared) | "
+            f"{kernel:.0f} MB a kernel | |",
+        ]
+        return "\n\n".join(
+            [
+                "\n".join(lines),
+                f"Scores equal to nbgrader's: {same}. {self.factors.sentence()}",
+                f"CPU time of a submission, in milliseconds: {self.part.sentence()}",
+                "The other notebooks, with one worker:",
+                self.notebooks.table(),
+            ]
+        )
+
+    def whole(self, count: int) -> str:
+        seconds, is_measured = nbgrader_seconds(self.stock, count)
+        mine = self.ours[count].run.seconds
+        note = "" if is_measured else "; extended from the smaller class"
+        otter = "" if self.otter is None else f"{count * self.otter:.0f} s ({count * self.otter / mine:.0f}×; extended)"
+        what = f"whole command, {count} submissions"
+        return f"| {what} | {mine:.1f} s | {seconds:.0f} s ({seconds / mine:.0f}×{note}) | {otter} |"
+
+
+def put_into_readme(figures: Figures) -> None:
+    """Replace what stands between the markers."""
+    before, begin, rest = README.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"README.md has no place for the figures: {BEGIN} … {END}")
+    README.write_text(f"{before}{BEGIN}\n{figures.text()}\n{END}{after}", encoding="utf-8")
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
@@ -227,15 +339,6 @@ def memory_rows(ours: Graded, stock: Graded) -> Iterator[Row]:
 # --- otter-grader ---------------------------------------------------------------------------------------------------
 
 
-def otter_rows(course: Course, folder: Path, ours: Graded) -> Iterator[Row]:
-    try:
-        python = install_otter(folder / "otter-venv")
-        yield from measured_otter(python, course, folder / "otter", ours)
-    except (CommandFailed, OSError, subprocess.SubprocessError) as error:
-        last = str(error).strip().splitlines()[-1]
-        yield Row(OTTER, f"not measured: it could not be installed or run ({last})")
-
-
 def install_otter(folder: Path) -> Path:
     """An environment with otter-grader, which sees the packages of this one: the same torch, and only one on disk."""
     venv.create(folder, with_pip=False)
@@ -255,8 +358,9 @@ def install_otter(folder: Path) -> Path:
     return python
 
 
-def measured_otter(python: Path, course: Course, folder: Path, ours: Graded) -> Iterator[Row]:
-    verdict_on = {verdict.student: verdict for verdict in ours.verdicts}
+def measured_otter(python: Path, course: Course, folder: Path, ours: dict[int, Graded]) -> tuple[float, list[Row]]:
+    """Seconds for a submission, start-up included: it has no command for several."""
+    verdict_on = {verdict.student: verdict for verdict in ours[max(ours)].verdicts}
     students = course.students(ASSIGNMENT)[:OTTER_SUBMISSIONS]
     otter = Otter(python, folder, [exercise.name for exercise in verdict_on[students[0]].exercises])
     seconds, same, total = [], 0, 0
@@ -267,9 +371,15 @@ def measured_otter(python: Path, course: Course, folder: Path, ours: Graded) -> 
         same += sum(passed.get(name) == result for name, result in here.items())
         total += len(here)
     each = statistics.mean(seconds)
-    yield Row(f"{OTTER}, per submission (`otter run`)", f"{each:.1f} s (mean of {len(students)})")
-    yield Row("faster than otter-grader, per submission", f"{each / ours.each:.1f}×")
-    yield Row("visible checks decided as with otter-grader", f"{same} of {total}", "all", same == total)
+    return each, [
+        Row(f"{OTTER}, one submission, whole command (`otter run`)", f"{each:.1f} s (mean of {len(students)})"),
+        *(
+            Row(f"faster than otter-grader, {n} submissions, start-up of both counted", f"{faster:.1f}×")
+            for n, graded in sorted(ours.items())
+            for faster in [n * each / graded.run.seconds]
+        ),
+        Row("visible checks decided as with otter-grader", f"{same} of {total}", "all", same == total),
+    ]
 
 
 class Otter:

@@ -1,7 +1,8 @@
 """A thousand submissions of one notebook, from an empty course folder to gradebook, feedback and report.
 
 Every step is the command that an instructor would give, with its wall-clock time: run it on a quiet machine. The
-submissions are honest ones, no two of them alike, made of the exercises' own right and wrong answers.
+submissions are honest ones, no two of them alike, made of the exercises' own right and wrong answers; in every fifth a
+name is misspelt.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from autograder.classroom.sample import crowd
 from autograder.judging.verdict import verdicts
 from autograder.walls.warm import processors
 from benchmarks.commands import Run, grader
-from benchmarks.tables import Row
+from benchmarks.tables import Row, at_most
 
 ASSIGNMENT = "02_masks"
 SUBMISSIONS = (1000,)
+GRADED_SECONDS, ALL_SECONDS = 90, 150  # the targets, for a class of that size
 
 
 def run(submissions: Sequence[int] = SUBMISSIONS) -> list[Row]:
@@ -37,9 +39,14 @@ def run(submissions: Sequence[int] = SUBMISSIONS) -> list[Row]:
 
 
 def step_rows(steps: dict[str, Run], count: int) -> Iterator[Row]:
+    is_whole_class = count == max(SUBMISSIONS)
     for step, done in steps.items():
-        yield Row(f"`python -m autograder {step}`", f"{done.seconds:.1f} s")
-    yield Row("all steps together", f"{sum(done.seconds for done in steps.values()):.0f} s")
+        what = f"`python -m autograder {step}`"
+        is_wanted = step == "grade" and is_whole_class
+        yield at_most(what, done.seconds, GRADED_SECONDS, " s") if is_wanted else Row(what, f"{done.seconds:.1f} s")
+    together = sum(done.seconds for done in steps.values())
+    what = "all steps together"
+    yield at_most(what, together, ALL_SECONDS, " s") if is_whole_class else Row(what, f"{together:.0f} s")
     rate = count / steps["grade"].seconds
     yield Row(f"graded per second, {processors()} at a time", f"{rate:.1f} submissions")
 

@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from torch import Tensor
 
+from course_lib.alt_text import describe_pictures
 from course_lib.colours import COLOURS, DIVERGING, PARTS, SEQUENTIAL
 from course_lib.transformer_map import show_map
 
@@ -16,6 +17,7 @@ __all__ = ["COLOURS", "DIVERGING", "PARTS", "SEQUENTIAL", "show_map", "show_matr
 
 def use_course_style() -> None:
     """Set matplotlib up for the course. Call it once, in a notebook's set-up cell."""
+    describe_pictures()
     plt.rcParams.update(
         {
             "axes.prop_cycle": plt.cycler(color=COLOURS),

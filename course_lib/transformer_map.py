@@ -83,7 +83,11 @@ def show_map(here: str | None = None) -> None:
     marked = None if here is None else find_notebook(here)
     beyond = [notebook for notebook in all_notebooks() if notebook.topic not in PLACES]
     bottom = -STRIP if beyond else 0.0
-    _, ax = plt.subplots(figsize=(WIDTH * INCHES, (HEIGHT - bottom) * INCHES), layout="none")
+    figure, ax = plt.subplots(figsize=(WIDTH * INCHES, (HEIGHT - bottom) * INCHES), layout="none")
+    figure.set_label(
+        "A map of the Transformer: attention on the left, encoder and decoder on the right, and at each part the "
+        "number of the notebook that builds it" + (f"; {marked.title} is marked" if marked else "")
+    )
     ax.set_position((0, 0, 1, 1))
     ax.set(xlim=(0, WIDTH), ylim=(bottom, HEIGHT), aspect="equal")
     ax.axis("off")

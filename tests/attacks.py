@@ -1113,6 +1113,51 @@ when_called(
 # --- knowing what it is asked -------------------------------------------------------------------------------------
 
 when_called(
+    "looks_at_the_questions_to_come",
+    "Many questions come at once: it looks for the later ones, and for answers that came with them.",
+    """
+    import sys
+    frame = sys._getframe()
+    while "questions" not in frame.f_locals:
+        frame = frame.f_back
+    known = [value for question in frame.f_locals["questions"] for value in question]
+    assert len(frame.f_locals["questions"]) > 1
+    for value in known:
+        if isinstance(value, torch.Tensor) and value.dtype == torch.bool:
+            tell("@BREACH@")
+    return known
+    """,
+)
+in_the_cell(
+    "hangs_when_it_is_looked_at",
+    "To ask what it is, before any question, never ends.",
+    """
+    class Endless:
+        @property
+        def __class__(self):
+            while True:
+                pass
+
+    padding_mask = Endless()
+    """,
+    slow=True,
+    proof=(NOT_FINISHED,),
+)
+in_the_cell(
+    "searches_its_memory",
+    "Searches all memory of its process for the text of the reference, also memory that was freed.",
+    """
+    import ctypes, re
+    for line in open("/proc/self/maps"):
+        place, rights = line.split()[:2]
+        if rights.startswith("rw"):
+            start, end = (int(number, 16) for number in place.split("-"))
+            if re.search(rb"positions < length[s]\\[:, None\\]", ctypes.string_at(start, end - start)):
+                print("@BREACH@")
+    """,
+    proof=(DONE, STOPPED_BY + "PermissionError", STOPPED_BY + "MemoryError"),
+)
+when_called(
     "looks_at_the_callers",
     "Searches the frames of its callers for the expected result.",
     """

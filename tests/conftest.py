@@ -1,5 +1,7 @@
 """Settings and fixtures shared by the tests."""
 
+from __future__ import annotations
+
 import functools
 import os
 import shutil
@@ -9,10 +11,14 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import autograder  # noqa: F401  before any nbformat, whose import is a second quicker then
+
+if TYPE_CHECKING:
+    from course import Course
 
 # Before torch and matplotlib are imported anywhere: test processes share the cores, and no test has a screen.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -101,3 +107,29 @@ def build_wheel(source: Path, folder: Path) -> Path:
 def wheel(source_copy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The course, built."""
     return build_wheel(source_copy, tmp_path_factory.mktemp("wheel"))
+
+
+# --- what the tests of one process share: all tests of a notebook run in one, one after the other ---------------------
+
+
+@pytest.fixture(scope="session")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """An instructor's folder. `solved` (tests/course.py) executes a notebook in it, once."""
+    from course import Course
+
+    return Course(tmp_path_factory.mktemp("course"))
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What JupyterLab shows."""
+    return tmp_path_factory.mktemp("notebooks")
+
+
+@pytest.fixture(scope="session")
+def lab(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a JupyterLab."""
+    from lab import jupyterlab
+
+    with jupyterlab(folder, tmp_path_factory.mktemp("home")) as address:
+        yield address

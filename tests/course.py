@@ -112,6 +112,11 @@ class Course:
         return {d.grade_id: d.points for d in details if d.cell_type == "code"}
 
 
+def solved(course: Course, stem: str) -> NotebookNode:
+    """The notebook with all solutions and with the claims about its text, executed by nbgrader."""
+    return course.grade("solution", stem, course.solutions(stem), claims=True)
+
+
 def with_claims(cells: list[NotebookNode], stem: str) -> list[NotebookNode]:
     """The cells of a notebook, each followed by the claims that stand behind it in the source."""
     found: dict[str, list[NotebookNode]] = {}

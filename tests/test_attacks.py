@@ -116,8 +116,8 @@ def assert_carried_out(attack: Attack, result: Result) -> None:
     assert any(proof in said(result) for proof in attack.proof), said(result)[:2000]
 
 
-def test_there_are_many_attacks():
-    assert len({attack.name for attack in ATTACKS}) == len(ATTACKS) >= 60
+def test_the_suite_attacks_the_grader_in_some_150_ways():
+    assert len({attack.name for attack in ATTACKS}) == len(ATTACKS) >= 150
     assert all(attack.says.endswith(".") for attack in ATTACKS)
 
 
@@ -152,6 +152,8 @@ def test_outside_the_walls_a_dangerous_attack_gives_up():
 @together
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_attack(attack: Attack, port: int):
+    """A point is given only on evidence computed there, in the process of the checks: whatever else a submission does,
+    says or is gains none."""
     forget_other_walls()
     if attack.dangerous and NAMESPACES not in work.warm_process().walls:
         pytest.skip(f"without namespaces this would harm the machine: {wall(NAMESPACES).why}")
@@ -229,7 +231,8 @@ raise RuntimeError(str(met))
 
 @together
 def test_no_hidden_case_is_carried_out():
-    """An answer remembers what it was asked, and later cells print it, raise it and return it."""
+    """Behind each check stands a second one with cases that students do not see. An answer remembers what it was asked,
+    and later cells print it, raise it and return it."""
     notebook = answered(RELEASE, CARRIES_CASES_OUT)
     cell_of(notebook, "causal_mask").source = SHOWS_THEM.strip()
     result = graded(json.dumps(notebook))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import commands
+from benchmarks import commands, grading, inside
 from benchmarks.__main__ import NAMES
 from benchmarks.tables import Row, at_least, at_most, markdown, side_by_side, timed
 
@@ -52,6 +52,39 @@ def test_timing():
 def test_a_class_of_one_is_refused():
     result = run("grading", "--submissions", "1")
     assert result.returncode == 2 and "at least 2 submissions" in result.stderr
+
+
+def test_the_readme_gets_what_was_measured_and_nothing_else_in_it_changes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    class Figures:
+        def text(self) -> str:
+            return "| new |"
+
+    before = grading.README.read_text(encoding="utf-8")
+    copy = tmp_path / "README.md"
+    copy.write_text(before, encoding="utf-8")
+    monkeypatch.setattr(grading, "README", copy)
+    for _ in range(2):
+        grading.put_into_readme(Figures())
+    head, _, rest = before.partition(grading.BEGIN)
+    assert copy.read_text(encoding="utf-8") == (
+        f"{head}{grading.BEGIN}\n| new |\n{grading.END}{rest.partition(grading.END)[2]}"
+    )
+
+
+def test_a_factor_is_the_product_of_its_parts():
+    found = grading.Factors(stock=8.0, all_cells=4.0, needed_cells=0.2, all_workers=0.1)
+    assert [row.measured for row in found.rows()] == ["2.0×", "20.0×", "2.0×"]
+    assert "80× stock nbgrader" in found.sentence()
+
+
+def test_time_inside_of_something_else_counts_only_there(monkeypatch: pytest.MonkeyPatch):
+    clock = iter(range(100))
+    monkeypatch.setattr(inside.time, "process_time", lambda: float(next(clock)))
+    watch = inside.Stopwatch()
+    watch.timed("outer", lambda: watch.timed("inner", lambda: None)())()
+    assert watch.seconds == {"the rest of the judge": 1.0, "outer": 2.0, "inner": 1.0}
 
 
 def test_a_command_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

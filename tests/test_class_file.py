@@ -19,6 +19,7 @@ from autograder.classroom.class_file import TEMPLATE, AssignmentRules, Late, Rul
 from autograder.classroom.class_folder import make_class
 from autograder.classroom.course import Course
 from autograder.classroom.grade import grade
+from autograder.cli import strangers
 from autograder.errors import CourseError
 from autograder.hidden import all_hidden
 from autograder.judging import work
@@ -100,7 +101,7 @@ def test_what_cannot_be_meant_gets_a_sentence(text, why, tmp_path):
     ("text", "why"),
     [
         ('[assignments.02_masks]\ndrop = ["causal_maks"]', "Did you mean causal_mask"),
-        ("[assignments.first]\n", "There is no notebook first"),
+        ("[assignments.first]\n", "There is no assignment first. .* notebooks = "),
         ('[assignments.first]\nnotebooks = ["02_masks", "01_dot_product_attention"]', "in the order of the course"),
         ('[assignments.02_masks]\nexercises = ["softmax"]', "02_masks has no exercise softmax"),
     ],
@@ -253,9 +254,11 @@ def test_deadlines_penalties_and_extensions_are_those_of_the_file(course):
         assert gradebook.find_assignment(STEM).duedate == datetime(2026, 9, 1, 12)
         assert gradebook.find_submission(STEM, "ben").duedate == datetime(2026, 9, 2, 12)
     said(course.root, DEADLINE + '[extensions.02_masks]\nada = "2026-09-02 10:00"\n')
+    assert strangers(course, STEM) == []
     (change,) = grade(course, STEM, Here()).changes
     assert (change.student, change.before, change.after) == ("ada", full - found["ada"].penalty, full)
-    said(course.root, DEADLINE.replace("= 10", "= 20"))
+    said(course.root, DEADLINE.replace("= 10", "= 20") + '[extensions.02_masks]\naad = "1 day"\n')
+    assert strangers(course, STEM) == ["aad"]
     assert {c.student: c.after for c in grade(course, STEM, Here()).changes} == {"ada": full - round(full / 5, 2)}
     with course.gradebook() as gradebook:
         gradebook.find_submission_notebook(STEM, STEM, "ada").late_submission_penalty = None

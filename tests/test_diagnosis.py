@@ -35,7 +35,8 @@ def test_an_unlisted_slip_is_described():
         return d_model**-0.5 * min(step**-0.5, step * warmup**-0.75)
 
     report = report_on("warmup_rate", another_power)
-    assert "exactly what comes out if the number -0.75 is used where `rising` is computed" in report.diagnosis.sentence
+    words = "exactly what comes out if the number -0.75 takes the place of another number where `rising` is computed"
+    assert words in report.diagnosis.sentence
 
 
 def test_a_variant_never_shows_the_line_to_write():

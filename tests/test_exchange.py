@@ -24,6 +24,7 @@ from autograder.classroom.course import Course
 from autograder.judging.verdict import read_verdict
 
 ROOT = Path(__file__).resolve().parents[1]
+NOT_BY_MAIL = ["timestamp.txt", "submission_secret.txt"]
 pytestmark = pytest.mark.xdist_group("exchange")
 
 
@@ -118,6 +119,12 @@ def go_the_whole_way(teacher: Person, student: Person, exchange: Path) -> None:
 
     said = teacher.run("nbgrader", "collect", STEM, folder=folder)
     assert "cheating attempt" not in said
+    collected = Course(folder).submitted(STEM, student.name).parent
+    mailed = Course(folder).submitted(STEM, "ada").parent  # another one came by mail: no secret, no time
+    copy = (
+        f"from shutil import copytree; copytree({str(collected)!r}, {str(mailed)!r}, ignore=lambda *_: {NOT_BY_MAIL})"
+    )
+    teacher.run("timeit", "-n1", "-r1", copy, folder=ROOT)
     teacher.run("autograder", "grade", "--course", str(folder), folder=ROOT)
     verdict = read_verdict(Course(folder).verdict(STEM, student.name))
     assert verdict.status == "graded"

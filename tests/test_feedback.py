@@ -2,6 +2,7 @@
 
 import html
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -616,14 +617,40 @@ def test_a_page_that_ends_in_a_panic_costs_only_itself(
     class Panic(BaseException):
         """As compiled code raises it."""
 
-    def write(converter: object, course: Course, assignment: str, student: str) -> Path:
+    def render(converter: object, course: Course, assignment: str, student: str) -> str:
         if student == "ada":
             raise Panic("index out of bounds")
-        return course.feedback(assignment, student)
+        return "a page"
 
-    monkeypatch.setattr(feedback, "write_page", write)
-    with pytest.raises(CourseError, match=r"02_masks: feedback pages written: 1\. These were not:\nada: index out of"):
-        write_feedback(course, STEM, ["ada", "ben"])
+    monkeypatch.setattr(feedback, "page_of", render)
+    monkeypatch.setattr(feedback, "write_page", lambda page, course, assignment, student: Path(page))
+    monkeypatch.setattr(feedback, "processors", lambda: 2)
+    for others in (["ben"], [f"student{number}" for number in range(feedback.ENOUGH_FOR_TWO)]):  # here, in processes
+        words = rf"02_masks: feedback pages written: {len(others)}\. These were not:\nada: index out of"
+        with pytest.raises(CourseError, match=words):
+            write_feedback(course, STEM, ["ada", *others])
+
+
+def test_pages_from_several_processes_are_the_same_and_a_process_that_dies_costs_none(
+    course: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = os.getpid()
+
+    def render(converter: object, course: Course, assignment: str, student: str) -> str:
+        if student == "student3" and os.getpid() != here:
+            os._exit(1)
+        return f"{student} {os.getpid() == here}"
+
+    written: list[str] = []
+    monkeypatch.setattr(feedback, "page_of", render)
+    monkeypatch.setattr(feedback, "write_page", lambda page, *_: written.append(page) or Path(page))
+    monkeypatch.setattr(feedback, "processors", lambda: 2)
+    students = [f"student{number}" for number in range(4, 20)]
+    write_feedback(course, STEM, students)
+    assert written == [f"{student} False" for student in students]
+    written.clear()
+    write_feedback(course, STEM, ["student3", *students])
+    assert [page.split()[0] for page in written] == ["student3", *students]
 
 
 def test_one_assignment_does_not_stop_the_next(

@@ -131,6 +131,7 @@ def right(graded):
 
 
 def test_each_submission_ends_graded_zeroed_or_flagged_with_a_reason(graded):
+    """Every submission ends graded, zeroed with a reason, or flagged, and one bad file never stops the rest."""
     _, summary = graded
     ends = {v.student: (v.status, v.reason) for v in summary.graded}
     assert {student: status for student, (status, _) in ends.items()} == {
@@ -666,7 +667,10 @@ def test_the_sample_class_goes_from_release_to_report(tmp_path):
     assert len(students) == 24
     assert all(course.verdict("02_masks", student).exists() for student in students)
     assert all(course.feedback("02_masks", student).exists() for student in students)
-    assert (course.root / "report.html").exists()
+    report = (course.root / "report.html").read_text(encoding="utf-8")
+    assert "Felix Aumann" in report and "Hannah Keller" in report
+    assert [page.name for page in (course.root / "written" / "02_masks").glob("*.html")] == ["why_low_loss.html"]
     assert {path.name for path in (course.root / "export").iterdir()} == {
-        *("grades.csv", "exercises.csv", "misconceptions.csv")
+        *("grades.csv", "exercises.csv", "misconceptions.csv", "canvas.csv", "canvas_02_masks.zip"),
+        *("moodle_02_masks.csv", "moodle_02_masks.zip"),
     }

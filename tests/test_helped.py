@@ -52,14 +52,16 @@ def test_blank_half_done_in_errors_and_low():
 def test_who_is_absent_comes_first_and_flagged_ones_are_not_absent():
     found = [verdict("half", "right", "right", "not attempted", "not attempted")]
     found.append(Verdict("flagged", "02_masks", "flagged", "Odd."))
+    found.append(Verdict("text", "02_masks", "zeroed", "No notebook was handed in."))
     percents = {"02_masks": {"half": 50.0}, "01_dot": {"half": 50.0, "gone": 90.0}}
-    everybody = ["half", "flagged", "waits", "gone", "never"]
+    everybody = ["half", "flagged", "waits", "gone", "never", "text"]
     needing = who_needs_help("02_masks", found, everybody, ["waits"], percents)
-    assert [(one.student, one.reasons[0]) for one in needing][:2] == [
+    assert [(one.student, one.reasons[0]) for one in needing][:3] == [
         ("never", "Has handed in nothing, nor anything in 1 other assignment."),
         ("gone", "Has handed in nothing."),
+        ("text", "No notebook was handed in."),
     ]
-    assert {one.student for one in needing} == {"never", "gone", "half"}
+    assert {one.student for one in needing} == {"never", "gone", "text", "half"}
 
 
 @pytest.mark.parametrize(("score", "falls"), [(55.0, True), (70.0, False)])

@@ -137,7 +137,8 @@ def test_outputs_are_the_same_each_time(figures):
 
 def test_outputs_are_small_and_self_contained(figures):
     for figure in figures:
-        bundle = figure._repr_mimebundle_()
+        bundle, about = figure._repr_mimebundle_()
+        assert about == {"image/png": {"alt": figure.alt}}
         assert sum(map(len, bundle.values())) < 150_000
         assert base64.b64decode(bundle["image/png"]).startswith(b"\x89PNG")
         addresses = set(re.findall(r"https?://[^\s\"'`]+", bundle["text/html"]))
@@ -498,7 +499,7 @@ def test_a_model_that_finds_no_end_can_be_shown_too():
     maps, beam = translation_attention(model, SENTENCE), translation_beam(model, SENTENCE)
     assert len(maps[1].keys) == len(beam.steps) == 17  # the longest sentence of the data, and its end
     for figure in (attention_explorer(maps), beam_tree(beam)):
-        assert sum(map(len, figure._repr_mimebundle_().values())) < 150_000
+        assert sum(map(len, figure._repr_mimebundle_()[0].values())) < 150_000
 
 
 def test_an_unknown_word_is_named(translator):

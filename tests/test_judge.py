@@ -27,6 +27,7 @@ from torch import nn
 from autograder.authoring import build
 from autograder.judging import judge, work
 from autograder.judging.judge import USES_THE_REFERENCE, grade_id_of
+from autograder.judging.needed import could_define
 from autograder.judging.work import Task
 from autograder.walls.inside.walls import Limits
 from autograder.walls.inside.wire import Channel
@@ -284,6 +285,16 @@ def test_a_misspelt_name_does_not_run_the_demonstrations(monkeypatch):
     assert trials == [False, False]
 
 
+@pytest.mark.parametrize("stem", build.stems())
+def test_no_notebook_has_a_demonstration_that_could_define_any_name(stem):
+    """Then a misspelt name would run them all: a training in notebooks 8 and 9."""
+    rebuilt = work.rebuilt(Task(stem, "student", json.dumps(released(stem)), json.dumps(released(stem)), ""))
+    one = judge.Submission(rebuilt, None, ENOUGH, Limits(), "", Clock(1.0))
+    skipped = one.code_cells() - one.needed_cells()
+    assert skipped
+    assert not could_define({"troch"}, [one.cells[i].source for i in skipped])
+
+
 def test_code_that_ends_its_process_in_every_answer_is_given_up():
     answers = {name: f"import os\ndef {name}(*args):\n    os._exit(0)" for name in solutions(STEM)}
     result = judged(STEM, submission(STEM, answers))
@@ -310,7 +321,7 @@ class Slow:
     def hear_of_the_end(self, pid, seconds):
         if seconds < 1:
             raise Silence
-        return {"ended": pid, "peak": 0, "status": signal.SIGSEGV}
+        return {"ended": pid, "peak": 0, "cpu": 0.0, "status": signal.SIGSEGV}
 
     def tell(self, order):
         pass

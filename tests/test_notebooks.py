@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 import shutil
-from pathlib import Path
 
 import nbformat
 import pytest
-from course import Course, without_demonstrations
-from lab import browser_page, find_chromium, jupyterlab, open_notebook, run
+from course import solved, without_demonstrations
+from lab import browser_page, find_chromium, open_notebook, run
 from playwright.sync_api import expect
 from release import released_notebook, released_text
 
@@ -34,22 +33,6 @@ every_notebook = pytest.mark.parametrize(
 with_masks = pytest.mark.xdist_group("02_masks")
 
 
-@pytest.fixture(scope="session")
-def course(tmp_path_factory) -> Course:
-    return Course(tmp_path_factory.mktemp("course"))
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("notebooks")
-
-
-@pytest.fixture(scope="session")
-def lab(folder, tmp_path_factory):
-    with jupyterlab(folder, tmp_path_factory.mktemp("home")) as address:
-        yield address
-
-
 @pytest.fixture
 def page():
     with browser_page(CHROMIUM) as (page, elsewhere):
@@ -59,11 +42,6 @@ def page():
 
 def outputs(notebook):
     return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-
-
-def solved(course, stem):
-    """The notebook with all solutions and with the claims about its text, executed by nbgrader."""
-    return course.grade("solution", stem, course.solutions(stem), claims=True)
 
 
 # --- plain nbgrader ------------------------------------------------------------------------------------------------
@@ -181,6 +159,7 @@ def test_pictures_and_formulas_show(stem, course, folder, lab, page):
         ".filter(image => image.complete && image.naturalWidth > 50).length"
     )
     page.wait_for_function(f"({count_drawn})() === {pictures}")
+    assert page.locator(".jp-OutputArea img:not([alt])").count() == 0
     count_typeset = (
         "() => [...document.querySelectorAll('.jp-MarkdownCell')]"
         ".filter(cell => cell.querySelector('mjx-container')).length"
@@ -257,7 +236,7 @@ def test_validate_button_says_what_is_missing_and_what_is_done(folder, lab, page
     wanted = ("bootstrap", "setup_02_masks", "causal_mask", "causal_mask_check", "causal_mask_hidden")
     notebook.cells = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") in wanted]
     name = "work/02_masks (new version).ipynb"
-    (folder / "work").mkdir()
+    (folder / "work").mkdir(exist_ok=True)
     nbformat.write(notebook, folder / name)
     open_notebook(page, lab, name)
 

@@ -47,7 +47,7 @@ CONDA = [entry for entry in ENVIRONMENT["dependencies"] if isinstance(entry, str
 CONDA_PIP = next(entry["pip"] for entry in ENVIRONMENT["dependencies"] if isinstance(entry, dict))
 
 
-@pytest.mark.parametrize("requirement", requirements("lab", "grader", "test"), ids=str)
+@pytest.mark.parametrize("requirement", requirements("lab", "grader", "book", "test"), ids=str)
 def test_every_direct_dependency_is_pinned_within_its_range(requirement: Requirement) -> None:
     version = CONSTRAINTS[canonicalize_name(requirement.name)]
     assert requirement.specifier.contains(Version(version))
@@ -109,7 +109,7 @@ def brought_by(requirement: Requirement, found: set[tuple[str, ...]]) -> set[tup
 def test_every_package_that_the_course_brings_is_pinned() -> None:
     """What is not pinned is another version next month."""
     found: set[tuple[str, ...]] = set()
-    for requirement in requirements("lab", "grader", "test"):
+    for requirement in requirements("lab", "grader", "book", "test"):
         brought_by(requirement, found)
     assert {name for name, *_ in found} - CONSTRAINTS.keys() == set()
 

@@ -40,6 +40,7 @@ def test_what_is_built_on_a_withheld_exercise_is_withheld_too():
 
 @pytest.mark.parametrize("name", ["causal_mask", "MultiHeadAttention", "train_step"])
 def test_no_line_of_a_withheld_reference_is_sent(name):
+    """References of exercises still to be graded are not in the student's process at all."""
     sources = visible_sources(name)
     for module, definition in withheld(position(name)):
         lines = [line.strip() for line in references.source_of(module, definition).splitlines()]

@@ -23,6 +23,7 @@ from made_up_class import (
 )
 from playwright.sync_api import expect
 
+from autograder.classroom.collected import Lost, remember
 from autograder.classroom.course import Course, CourseError
 from autograder.judging.verdict import ExerciseVerdict, Verdict, write_verdict
 from autograder.reporting.report import (
@@ -325,6 +326,16 @@ def test_several_assignments_have_an_overview(tmp_path):
     assert "03_positions" in only.text and ASSIGNMENT not in only.text
 
 
+def test_the_roster_gives_names_and_tells_who_is_absent(tmp_path):
+    course = with_answers(tmp_path, {"eva": ("causal_mask", "is_additive"), "guest": ("causal_mask", None)})
+    (tmp_path / "class.toml").write_text('roster = "roster.csv"\n', encoding="utf-8")
+    (tmp_path / "roster.csv").write_text("id,first_name,last_name\neva,Eva,Lu\nmax,Max,Born\n", encoding="utf-8")
+    remember(course, "moodle.zip", [], [Lost("moodle.zip", "of_bob.ipynb", "Nobody is called bob.")])
+    text = " ".join(Markup(write_report(course).read_text(encoding="utf-8")).text.split())
+    assert "Max BornHas handed in nothing." in text and "Eva Lu" in text and "guest" in text
+    assert "1 file could not be placed." in text and "Nobody is called bob." in text
+
+
 def test_one_student_across_assignments(course, html):
     path = write_report(course, student="ken")
     assert path.name == "report_of_ken.html"
@@ -426,7 +437,12 @@ def test_strange_texts_do_not_break_the_page():
     submission = Submission(verdict, None, 0, 5, "")
     nameless = tuple(nameless_failures([verdict]))
     report = AssignmentReport(ASSIGNMENT, "", (submission,), (), False, (), (), nameless, (), {"eve": strange})
-    pages = {"everybody": ["eve"], "projector": "projector.html", "course_id": "transformer"}
+    pages = {
+        "everybody": ["eve"],
+        "lost": [Lost(strange, strange, strange)],
+        "projector": "projector.html",
+        "course_id": "transformer",
+    }
     page = rendered("report.html.j2", reports=[report], **pages)
     page.encode("utf-8")
     assert len(page) < 60_000

@@ -17,6 +17,8 @@ from autograder.classroom.answers import grade_id_of, setup_source, standing_alo
 from autograder.classroom.collect import collect
 from autograder.classroom.course import Course, CourseError
 from autograder.classroom.sample import CLASS, NOTHING, RIGHT, crowd, disguised, sample_class, sample_due_date
+from autograder.reporting.shown import known_fragments
+from autograder.reporting.similar import similar_groups
 from course_lib.checking.grading import grade, refusal
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises
@@ -221,6 +223,12 @@ def test_every_assignment_has_a_class(course, stem, tmp_path):
     assert all((tmp_path / student.file).exists() for student in students)
     mistakes = {mistake for student in students for mistake in student.expected.values()} - {RIGHT, NOTHING}
     assert len(mistakes) >= 5
+    whole = [s for s in students if s.status == "graded" and s.kind != "lost_the_metadata"]
+    answers = {student.kind: answers_in(handed_in(student, tmp_path)) for student in whole}
+    release = nbformat.read(course.release(stem), as_version=4)
+    groups = similar_groups(answers, known_fragments(course, stem, release.cells))
+    # Several share right answers of the course's, and several its misconceptions: that says nothing.
+    assert [group.students for group in groups] == [("borrowed_a_notebook", "lent_her_notebook")]
 
 
 def test_the_download_is_taken_as_it_is(course, masks):

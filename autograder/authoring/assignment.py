@@ -53,8 +53,9 @@ def require_notebooks(rules: AssignmentRules) -> None:
     stems = build.stems()
     unknown = [stem for stem in rules.notebooks if stem not in stems]
     if unknown:
-        hint = " If it is made from several, name them: notebooks = […]" if rules.notebooks == (rules.name,) else ""
-        raise CourseError(f"There is no notebook {unknown[0]}. There are: {', '.join(stems)}.{hint}")
+        what = "assignment" if rules.notebooks == (rules.name,) else "notebook"
+        hint = " One made from several names them in class.toml: notebooks = […]" if what == "assignment" else ""
+        raise CourseError(f"There is no {what} {unknown[0]}. There are: {', '.join(stems)}.{hint}")
     if list(rules.notebooks) != sorted(set(rules.notebooks)):
         raise CourseError(f"class.toml: the notebooks of {rules.name} have to be in the order of the course.")
 

@@ -19,48 +19,40 @@ from pathlib import Path
 
 from autograder.project import PACKAGE, PROJECT
 
-EXTRAS = ("cluster", "postgres")  # of the project, that are the grader's
-SETTINGS = """\
-[build-system]
-requires = {requires}
-build-backend = "setuptools.build_meta"
-
-[project]
-name = "{name}-grader"
-version = "{version}"
-description = "Grades the notebooks of {name}. For instructors only: it holds the solutions."
-requires-python = "{python}"
-license = "{license}"
-dependencies = {dependencies}
-
-[project.optional-dependencies]
-{extras}
-
-[tool.setuptools]
-package-data = {{ "*" = {data}, "autograder" = ["sources/**"], "autograder.reporting" = ["templates/*/*"] }}
-
-[tool.setuptools.packages.find]
-include = ["autograder*"]
-exclude = ["autograder.sources*"]
-namespaces = false
-"""
-
 
 def settings() -> str:
     """The pyproject.toml of the second wheel, from that of the project."""
     whole = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
     project = whole["project"]
     extras = project["optional-dependencies"]
-    return SETTINGS.format(
-        requires=json.dumps(whole["build-system"]["requires"]),
-        name=project["name"],
-        version=project["version"],
-        python=project["requires-python"],
-        license=project["license"],
-        dependencies=json.dumps([f"{project['name']}=={project['version']}", *extras["grader"]]),
-        extras="\n".join(f"{name} = {json.dumps(extras[name])}" for name in EXTRAS),
-        data=json.dumps(whole["tool"]["setuptools"]["package-data"]["*"]),
-    )
+    dependencies = [f"{project['name']}=={project['version']}", *extras["grader"]]
+    return f"""\
+[build-system]
+requires = {json.dumps(whole["build-system"]["requires"])}
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "{project["name"]}-grader"
+version = "{project["version"]}"
+description = "Grades the notebooks of {project["name"]}. For instructors only: it holds the solutions."
+requires-python = "{project["requires-python"]}"
+license = "{project["license"]}"
+dependencies = {json.dumps(dependencies)}
+
+[project.optional-dependencies]
+cluster = {json.dumps(extras["cluster"])}
+postgres = {json.dumps(extras["postgres"])}
+
+[tool.setuptools.package-data]
+autograder = ["sources/**", "student_lab/**"]
+"autograder.reporting" = ["templates/*/*"]
+"*" = {json.dumps(whole["tool"]["setuptools"]["package-data"]["*"])}
+
+[tool.setuptools.packages.find]
+include = ["autograder*"]
+exclude = ["autograder.sources*"]
+namespaces = false
+"""
 
 
 def prepare(folder: Path) -> None:

@@ -54,10 +54,10 @@ def make_class(folder: Path, new_seed: bool = False) -> list[Path]:
 
 def make_folder(folder: Path) -> None:
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        if not folder.exists():
-            folder.mkdir(mode=0o700)  # on a shared machine, nobody else may read submissions and marks
-        folder.mkdir(exist_ok=True)
+        is_new = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        if is_new:
+            folder.chmod(0o700)  # on a shared machine, nobody else may read submissions and marks
     except FileExistsError:
         raise CourseError(f"--course takes a folder, and {folder} is a file.") from None
     except OSError as error:

@@ -95,6 +95,7 @@ FEWEST_DATES = 3  # that have to agree before it is suspicious
 SAME_TIME = 60.0  # seconds
 MOST_OF_THEM = 0.8  # of the cells that tell one release from another: people paste a cell of an earlier notebook
 UNKNOWN_DATE = (1980, 1, 1)  # what archives without dates say
+NO_NOTEBOOK = "There is no notebook in this student's folder."
 TIMESTAMP = "%Y-%m-%d %H:%M:%S.%f UTC"  # as nbgrader's exchange writes it
 
 
@@ -975,11 +976,12 @@ class Collector:
         for folder in self.download.folders - full:
             is_students = len(self.folders_of(folder)) == (self.level or 0) + 1 and not self.is_assignment(folder[-1])
             if is_students and moodle_person(folder) not in people - {""}:
-                self.unplaced.append(Unplaced(shown(folder), self.without_notebook(folder), is_lost=True))
+                told = self.without_notebook(folder)
+                self.unplaced.append(Unplaced(shown(folder), told, is_lost=told == NO_NOTEBOOK))
 
     def without_notebook(self, folder: tuple[str, ...]) -> str:
         """If it is known what this is a download of, the student gets an empty submission: zeros with a reason."""
-        sentence = "There is no notebook in this student's folder."
+        sentence = NO_NOTEBOOK
         moodle = MOODLE.fullmatch(folder[-1])
         student = self.id_of_folder(moodle["name"] if moodle else folder[-1])
         if not self.assignment or not student:

@@ -8,6 +8,7 @@ has a verdict is done, and an interrupted run goes on where it stopped.
 from __future__ import annotations
 
 import contextlib
+import gc
 import html
 import json
 import multiprocessing
@@ -283,6 +284,7 @@ class LocalWorkers:
 
     def __init__(self, warm: Sequence[Warm]):
         all_hidden()  # workers inherit what is loaded before they are forked: the exercises and their hidden cases
+        gc.freeze()
         self.workers: list[Worker] = []
         for process in warm:
             self.hire(process)

@@ -30,7 +30,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "extra_time": ("extra time", "additional time", "zeitverlangerung"),
     "username": ("user name", "login", "login id", "sis login id", "anmeldename"),
     "number": ("id number", "student number", "matriculation number", "matrikelnummer", "sis user id", "sis id"),
-    "moodle_id": ("moodle id", "identifier"),
     "canvas_id": ("canvas id", "canvas user id"),
     "github": ("github username", "github login", "git hub"),
 }
@@ -52,7 +51,6 @@ class Person:
     extra_time: timedelta = timedelta()
     username: str = ""
     number: str = ""
-    moodle_id: str = ""
     canvas_id: str = ""
     github: str = ""
 
@@ -239,7 +237,6 @@ def person_of(row: Mapping[str, str], path: Path) -> Person | None:
         more,
         row.get("username", ""),
         row.get("number", ""),
-        re.sub(r"\D", "", row.get("moodle_id", "")),
         row.get("canvas_id", ""),
         row.get("github", ""),
     )

@@ -427,10 +427,10 @@ def in_small_steps(text: str) -> str:
 
 
 class SmallSteps(ast.NodeTransformer):
-    """Gives a name to each call and each operation within an expression, in the order in which Python gets to them."""
+    """Gives a name to each part of an expression that is more than a name, in the order in which Python needs them."""
 
-    STEPS = (ast.Call, ast.BinOp, ast.Compare, ast.Subscript)
-    TRANSPARENT = (*STEPS, ast.keyword, ast.Attribute, ast.UnaryOp, ast.Tuple, ast.List, ast.Slice)
+    STEPS = (ast.Call, ast.BinOp, ast.Compare, ast.Subscript, ast.Attribute)
+    TRANSPARENT = (*STEPS, ast.keyword, ast.UnaryOp, ast.Tuple, ast.List, ast.Slice)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.body = self.rewritten(node.body)
@@ -452,6 +452,8 @@ class SmallSteps(ast.NodeTransformer):
         for place, value in ast.iter_fields(node) if isinstance(node, self.TRANSPARENT) else ():
             if isinstance(value, list):
                 setattr(node, place, [self.step(part, made) for part in value])
+            elif isinstance(node, ast.Call) and value is node.func:
+                self.take_apart(value, made)  # `x.sum` without its brackets is not a step
             elif isinstance(value, ast.AST):
                 setattr(node, place, self.step(value, made))
 
@@ -519,7 +521,10 @@ def write_dated(ledger: Ledger, path: Path, text: str, when: datetime) -> None:
 
 
 def crowd(course: Course, assignment: str, count: int, folder: Path) -> list[SampleStudent]:
-    """Write this many honest submissions, no two of them alike: right answers and misconceptions in turn."""
+    """Write this many honest submissions, no two of them alike: right answers and misconceptions in turn.
+
+    In every fifth of them somebody has misspelt a name.
+    """
     desk = Desk(course, assignment)
     choices = [answers_in_turns(desk, exercise.name) for exercise in desk.exercises]
     possible = math.prod(map(len, choices))
@@ -544,6 +549,8 @@ def one_of_many(desk: Desk, choices: list[list[tuple[str, str]]], number: int, f
         # Two neighbours differ in their first digit; shifted by the digits before, they differ in every answer.
         expected, text = texts[(digit + shift) % len(texts)]
         shift += digit
+        if number % 5 == 4 and place == number // 5 % len(choices) and "torch." in text:
+            text, expected = text.replace("torch.", "troch.", 1), NOTHING
         work.put(place, text, expected)
     work.write_prose(number)
     id, file = f"student{number:04d}", f"student{number:04d}/{desk.assignment}.ipynb"

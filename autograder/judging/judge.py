@@ -10,6 +10,7 @@ cases. Nothing that the second run prints, raises or returns is shown to anybody
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import re
 import time
@@ -21,11 +22,13 @@ from nbformat import NotebookNode
 
 from autograder.classroom.seed import PUBLIC
 from autograder.hidden import all_hidden, conceal
+from autograder.judging.foreseen import foreseen
 from autograder.judging.needed import could_define, needed
 from autograder.judging.ready_made import forbidden_in
 from autograder.judging.rebuild import Rebuilt
-from autograder.judging.references import revealed_after, visible_sources
+from autograder.judging.references import message_that_reveals, visible_sources
 from autograder.judging.verdict import ExerciseVerdict
+from autograder.walls.foresight import Reading
 from autograder.walls.inside.walls import Limits
 from autograder.walls.runners import BudgetSpent, CellOutput, Clock, Runner, RunnerError, TimeIsUp
 from autograder.walls.warm import Warm
@@ -111,6 +114,11 @@ class Submission:
         found = needed([self.cells[i].source for i in code], [self.rebuilt.students[i] for i in code])
         return {code[i] for i in found}
 
+    @property
+    def trains(self) -> bool:
+        """Whether right answers have to do with optimisers."""
+        return any("optim" in inspect.getsource(all_exercises()[name].reference) for name in self.exercises)
+
     @functools.cached_property
     def exercises(self) -> list[str]:
         """In the order of the notebook."""
@@ -195,15 +203,16 @@ class Trial:
         return self.runner
 
     def new_runner(self) -> Runner:
+        first = self.submission.exercises[0]
+        self.submission.warm.prepare(first, visible_sources(first), self.submission.trains)
         runner = Runner(self.submission.warm, self.submission.limits, self.submission.clock)
         self.judged.walls = runner.walls
-        runner.request(self.patience.cell, "course", modules=visible_sources(self.submission.exercises[0]))
         return runner
 
     def replay(self, i: int, runner: Runner) -> None:
         cell = self.cells[i]
         if is_check(cell):
-            self.ask_to_reveal(runner, cell)
+            self.reveal(runner, cell)
         elif i in self.to_run and i not in self.fatal:
             runner.run(cell.source, self.patience_for(i))
 
@@ -269,15 +278,11 @@ class Trial:
         if self.seen is None or self.is_worth_asking(i, cell):
             self.reports[name] = self.report(i, all_exercises()[name])
         if self.runner is not None and self.runner.alive:
-            try:
-                self.ask_to_reveal(self.runner, cell)
-            except RunnerError:  # one that does not respond is replaced
-                self.runner.bury()
+            self.reveal(self.runner, cell)
 
-    def ask_to_reveal(self, runner: Runner, cell: NotebookNode) -> None:
+    def reveal(self, runner: Runner, cell: NotebookNode) -> None:
         name = str(exercise_of(cell))
-        definitions = revealed_after(name, self.submission.following.get(name))
-        runner.request(self.patience.cell, "reveal", definitions=definitions)
+        runner.reveal(message_that_reveals(name, self.submission.following.get(name)))
 
     def is_worth_asking(self, i: int, cell: NotebookNode) -> bool:
         """Whether hidden cases could tell anything about an answer that has met the visible ones."""
@@ -286,12 +291,13 @@ class Trial:
 
     def report(self, i: int, exercise: Exercise) -> Report:
         try:
-            found = self.ready_runner(i).find(exercise.name, self.patience.cell)
+            found = self.ready_runner(i).find(exercise.name, self.patience.cell, self.foreseen(exercise.name))
             if found is None:
                 return self.undefined(exercise)
             bench, kind = found
             report = refusal_of_kind(exercise, kind) or self.refusal_of_source(exercise)
             report = report or self.graded(i, exercise, Subject(bench))
+            bench.talk.end()
         except RunnerError as error:
             self.fatal.add(i)
             if isinstance(error, BudgetSpent):
@@ -305,6 +311,13 @@ class Trial:
             self.note_missing_name(check.message)
             self.leave_if_out_of_memory(i, "MemoryError" if "raised MemoryError" in check.message else "")
         return report
+
+    def foreseen(self, name: str) -> list[Reading]:
+        """What can be asked at once. What holds on the visible cases will probably hold on the hidden ones."""
+        if self.seen is None:
+            return foreseen(name)
+        reached = sum(check.passed is not None for check in self.seen.reports[name].checks)
+        return foreseen(name, self.submission.seed, likely_right=max(1, reached))
 
     def refusal_of_source(self, exercise: Exercise) -> Report | None:
         """A report on an answer whose source uses what the exercise forbids, or None."""
@@ -388,7 +401,7 @@ class Rounds:
             if found is None:
                 raise RunnerError("The cell of the test did not define it again.")
             bench, _ = found
-            bench.deadline = self.deadline
+            bench.talk.deadline = self.deadline
             self.number, self.current = number, Subject(bench)
         return self.current
 

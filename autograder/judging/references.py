@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from autograder.walls.inside.wire import encode
 from course_lib.exercises import all_exercises
 
 COURSE_LIB = Path(__file__).resolve().parents[2] / "course_lib"
@@ -177,6 +178,12 @@ def revealed_after(exercise: str, following: str | None = None) -> list[tuple[st
     before, after = withheld(position(exercise)), withheld(done)
     found = sorted(before - after, key=lambda one: (one[0], first_line(modules()[one[0]].definitions[one[1]])))
     return [(module, name, source_of(module, name)) for module, name in found]
+
+
+@functools.cache
+def message_that_reveals(exercise: str, following: str | None = None) -> bytes:
+    """What is sent to a runner when `exercise` is graded."""
+    return encode({"do": "reveal", "definitions": revealed_after(exercise, following)})
 
 
 def source_of(module: str, name: str) -> str:

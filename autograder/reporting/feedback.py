@@ -17,12 +17,17 @@ nbgrader_config.py, so `nbgrader generate_feedback` and formgrader write the sam
 
 from __future__ import annotations
 
+import functools
 import html
 import re
 import secrets
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import lru_cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -43,17 +48,20 @@ from pygments.formatters import HtmlFormatter
 from pygments.token import STANDARD_TYPES
 from traitlets.config import Config
 
-from autograder.classroom.book import FOR_THE_EXCHANGE, copy_along
+from autograder.classroom.book import FOR_THE_EXCHANGE, came_by_exchange, complete_for_exchange, copy_along
 from autograder.classroom.course import Course, CourseError
 from autograder.judging.rebuild import as_dict, as_text, pictures, printable
 from autograder.judging.verdict import ExerciseVerdict, read_verdict
 from autograder.reporting.gradebook import awaiting_cells, names_in
+from autograder.walls.warm import processors
 from autograder.working_copy import cell_id
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 NBGRADER_TEMPLATES = Path(nbgrader.__file__).parent / "server_extensions" / "formgrader" / "templates"
 
-SHOWN_TYPES = ["text/html", "image/png", "image/jpeg", "text/markdown", "text/latex", "text/plain"]
+# A picture comes first: its HTML says no more, and may be too long to be cleaned.
+SHOWN_TYPES = ["image/png", "image/jpeg", "text/html", "text/markdown", "text/latex", "text/plain"]
+ENOUGH_FOR_TWO = 8  # pages that are worth a second process
 MOST_OUTPUTS = 30  # of a cell
 MOST_LINES = 200  # of an output
 MOST_CHARACTERS = 20_000  # of a source, or of an output that is text
@@ -61,6 +69,7 @@ MOST_OF_OPEN_CELLS = 250_000  # characters of all cells that nbgrader does not k
 MOST_OF_A_REPORT = 100_000  # characters of HTML; the largest real ones have 80,000
 MOST_OF_A_PICTURE = 3_000_000  # characters of base64
 MOST_OF_A_PASTED_PICTURE = 15_000_000  # a photograph of a sheet of paper may be an answer
+MOST_OF_AN_ALT = 1_000  # characters
 MOST_OF_A_FORMULA = 1_000  # characters: the converter is recursive and compiled, and would end the process
 
 # --- formulas -------------------------------------------------------------------------------------------
@@ -305,7 +314,9 @@ def shown_output(output: dict[str, Any], is_test: bool) -> NotebookNode:
         return remark(NOT_SHOWN)
     data = NotebookNode(shown_data(as_dict(output.get("data"))))
     count = {"execution_count": None} if kind == "execute_result" else {}
-    return NotebookNode(output_type=kind, metadata=NotebookNode(), data=data, **count)
+    described = as_dict(as_dict(output.get("metadata")).get("image/png"))
+    metadata = NotebookNode(alt=as_text(described.get("alt"))[:MOST_OF_AN_ALT])
+    return NotebookNode(output_type=kind, metadata=metadata, data=data, **count)
 
 
 def remark(text: str) -> NotebookNode:
@@ -520,13 +531,16 @@ def write_feedback(
             f"Nobody has been graded in {assignment} yet. First run: python -m autograder grade {assignment}"
         )
     written, failed = [], []
-    for student in chosen:
+    by_exchange = came_by_exchange(course, assignment)
+    for student, page, why in rendered(converter, course, assignment, chosen):
         try:
-            written.append(write_page(converter, course, assignment, student))
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:  # also what compiled code panics with: one page must not cost the others
-            failed.append(f"{student}: {printable(str(error)[:300]) or type(error).__name__}")
+            if page is not None:
+                written.append(write_page(page, course, assignment, student))
+                if by_exchange:
+                    complete_for_exchange(course, course.feedback(assignment, student).parent)
+        except OSError as error:
+            why = reason_of(error)
+        failed += [f"{student}: {why}"] if why else []
         progress(student)
     if failed:
         heading = f"{assignment}: feedback pages written: {len(written)}. These were not:"
@@ -557,10 +571,59 @@ def feedback_converter(course: Course) -> GenerateFeedback:
     return converter
 
 
-def write_page(converter: GenerateFeedback, course: Course, assignment: str, student: str) -> Path:
+Rendered = tuple[str, str | None, str]  # student, page, or why there is none
+
+
+def rendered(
+    converter: GenerateFeedback, course: Course, assignment: str, students: Sequence[str]
+) -> Iterator[Rendered]:
+    """The pages, in the order of the students. Many are made by as many processes as there are processors."""
+    render = functools.partial(page_or_reason, converter, course)
+    if len(students) < ENOUGH_FOR_TWO or processors() == 1:
+        yield from (render(assignment, student) for student in students)
+        return
+    todo = deque(students)
+    FORKED[:] = [render]  # what a forked process inherits need not be sent to it
+    with ProcessPoolExecutor(processors(), mp_context=get_context("fork")) as pool:
+        try:
+            for result in pool.map(render_in_child, [assignment] * len(students), students, chunksize=4):
+                todo.popleft()
+                yield result
+        except BrokenProcessPool:  # a process has died of a page
+            yield from (render(assignment, student) for student in todo)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+FORKED: list[Callable[[str, str], Rendered]] = []
+
+
+def render_in_child(assignment: str, student: str) -> Rendered:
+    return FORKED[0](assignment, student)
+
+
+def page_or_reason(converter: GenerateFeedback, course: Course, assignment: str, student: str) -> Rendered:
+    try:
+        return student, page_of(converter, course, assignment, student), ""
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # also what compiled code panics with: one page must not cost the others
+        return student, None, reason_of(error)
+
+
+def reason_of(error: BaseException) -> str:
+    return printable(str(error)[:300]) or type(error).__name__
+
+
+def page_of(converter: GenerateFeedback, course: Course, assignment: str, student: str) -> str:
     notebook = course.autograded(assignment, student)
     resources = converter.init_single_notebook_resources(str(notebook))
     page, _ = converter.exporter.from_filename(str(notebook), resources=resources)
+    return str(page)
+
+
+def write_page(page: str, course: Course, assignment: str, student: str) -> Path:
+    notebook = course.autograded(assignment, student)
     target = course.feedback(assignment, student)
     course.ledger.write(target, page)
     for name in FOR_THE_EXCHANGE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,18 +60,32 @@ def has_gradebook(course: Course) -> bool:
 
 
 def people(course: Course) -> dict[str, str]:
-    """Everybody in the gradebook, see `names_in`. Nobody if there is none."""
-    if not has_gradebook(course):
-        return {}
-    with course.gradebook() as gradebook:
-        return names_in(gradebook)
+    """id -> the name to show, of everybody on the roster or in the gradebook."""
+    found = {person.id: person.name for person in course.roster().by_id.values()}
+    if has_gradebook(course):
+        with course.gradebook() as gradebook:
+            found = full_names(gradebook) | {id: name for id, name in found.items() if name}
+    return told_apart(found)
+
+
+def class_list(course: Course) -> list[str]:
+    """The ids of all who are in the class: those on the roster, or, without one, all in the gradebook."""
+    return sorted(course.roster().by_id or people(course))
 
 
 def names_in(gradebook: Gradebook) -> dict[str, str]:
-    """id -> the name to show, of everybody. Two of one name are told apart by their ids."""
-    found = {s.id: " ".join(filter(None, (s.first_name, s.last_name))).strip() or s.id for s in gradebook.students}
-    times = Counter(found.values())
-    return {id: f"{name} ({id})" if times[name] > 1 else name for id, name in found.items()}
+    """id -> the name to show, of everybody in the gradebook, into which the roster's names go."""
+    return told_apart(full_names(gradebook))
+
+
+def full_names(gradebook: Gradebook) -> dict[str, str]:
+    return {s.id: " ".join(filter(None, (s.first_name, s.last_name))).strip() for s in gradebook.students}
+
+
+def told_apart(names: Mapping[str, str]) -> dict[str, str]:
+    """Whoever has no name is called by the id, and two of one name are told apart by it."""
+    times = Counter(names.values())
+    return {id: (f"{name} ({id})" if times[name] > 1 else name) if name else id for id, name in names.items()}
 
 
 def awaiting_cells(gradebook: Gradebook, assignment: str) -> dict[str, set[str]]:

@@ -33,6 +33,7 @@ def who_needs_help(
     """everybody: the class. handed_in: those with a submission, whatever became of it."""
     present = {*handed_in, *(verdict.student for verdict in found)}
     needing = [absent(student, percents) for student in everybody if student not in present]
+    needing += [NeedsHelp(v.student, 100.0, (v.reason,)) for v in found if v.status == "zeroed" and v.reason]
     for verdict in (verdict for verdict in found if verdict.status == "graded" and verdict.exercises):
         percent = percents.get(assignment, {}).get(verdict.student, 0.0)
         reasons = [*about_answers(verdict), *about_score(verdict, percent), *about_usual(assignment, verdict, percents)]

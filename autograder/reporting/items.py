@@ -12,6 +12,7 @@ from statistics import StatisticsError, correlation
 
 from autograder.judging.verdict import ExerciseVerdict, Verdict
 from autograder.reporting.gradebook import Mark
+from course_lib.checking.exercise import Exercise
 from course_lib.exercises import all_exercises
 
 FEWEST = 10  # students, for a correlation that is worth a number
@@ -65,12 +66,12 @@ class Item:
 
 
 def exercise_items(found: Sequence[Verdict]) -> list[Item]:
-    """The exercises in the order of the notebook. What was not run says nothing; what was left empty counts 0."""
+    """The exercises in the order of the notebook. What was not run says nothing; what was left empty counts 0; what is
+    worth no points is left out."""
     graded = [v for v in found if v.status == "graded" and any(e.outcome != "not run" for e in v.exercises)]
     answers = [{e.name: e for e in verdict.exercises} for verdict in graded]
-    names = dict.fromkeys(
-        e.name for verdict in sorted(graded, key=lambda v: -len(v.exercises)) for e in verdict.exercises
-    )
+    in_order = (e for verdict in sorted(graded, key=lambda v: -len(v.exercises)) for e in verdict.exercises)
+    names = dict.fromkeys(e.name for e in in_order if e.max_points + e.hidden_max_points > 0)
     return [exercise_item(name, [own for own in answers if name in own]) for name in names]
 
 
@@ -88,6 +89,11 @@ def exercise_item(name: str, answers: Sequence[dict[str, ExerciseVerdict]]) -> I
     )
 
 
+def points_as_built(answer: ExerciseVerdict, exercise: Exercise) -> float:
+    """The points in the checks that are shown, as if the class had left them as the exercise has them."""
+    return round(share(answer.points, answer.max_points) * exercise.max_points, 6)
+
+
 def points_of(answer: ExerciseVerdict) -> float:
     return answer.points + answer.hidden_points
 
@@ -95,9 +101,11 @@ def points_of(answer: ExerciseVerdict) -> float:
 def steps(name: str, answers: Sequence[ExerciseVerdict]) -> tuple[Step, ...]:
     """How far the answers get, without empty stubs."""
     exercise = all_exercises().get(name)
-    tried = [a.points for a in answers if a.outcome not in ("not attempted", "not run")]
+    if exercise is None:
+        return ()
+    tried = [points_as_built(a, exercise) for a in answers if a.outcome not in ("not attempted", "not run")]
     found, before = [], 0.0
-    for prop in exercise.properties if exercise else ():
+    for prop in exercise.properties:
         after = before + prop.points
         reached = sum(points >= before for points in tried)
         found.append(Step(prop.name, prop.points, reached, sum(points >= after for points in tried)))

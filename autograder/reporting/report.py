@@ -36,10 +36,10 @@ from autograder.classroom.course import Course, CourseError
 from autograder.hidden import TITLE as HIDDEN_CASES_HOLD
 from autograder.judging.verdict import ExerciseVerdict, Verdict, verdicts
 from autograder.reporting.feedback import write_reading
-from autograder.reporting.gradebook import Entry, Mark, gradebook_entries, people, written_marks
+from autograder.reporting.gradebook import Entry, Mark, class_list, gradebook_entries, people, written_marks
 from autograder.reporting.gradebook import has_gradebook as has_gradebook
 from autograder.reporting.helped import NeedsHelp, who_needs_help
-from autograder.reporting.items import Item, exercise_items, written_items
+from autograder.reporting.items import Item, exercise_items, points_as_built, written_items
 from autograder.reporting.shown import known_fragments
 from autograder.reporting.similar import Group, plain_code, similar_groups
 from autograder.reporting.words import SPACE, counted, duration, in_words, listed, percent, shortened, visible
@@ -334,11 +334,13 @@ def assignment_report(course: Course, assignment: str) -> AssignmentReport:
     )
 
 
-def with_help(report: AssignmentReport, others: Mapping[str, Mapping[str, float]]) -> AssignmentReport:
-    """The report with those who need help. others: assignment -> student -> percent."""
+def with_help(
+    report: AssignmentReport, everybody: Sequence[str], others: Mapping[str, Mapping[str, float]]
+) -> AssignmentReport:
+    """The report with those who need help. everybody: the class. others: assignment -> student -> percent."""
     verdicts = [submission.verdict for submission in report.submissions]
     handed_in = [*report.ungraded, *(verdict.student for verdict in verdicts)]
-    needing = who_needs_help(report.name, verdicts, list(report.names), handed_in, others)
+    needing = who_needs_help(report.name, verdicts, everybody, handed_in, others)
     return replace(report, needing_help=tuple(needing))
 
 
@@ -430,7 +432,8 @@ def failed_property(answer: ExerciseVerdict) -> str:
     if isinstance(exercise, WrittenTest) and A_RIGHT_ONE in f"{answer.sentence} {answer.message}":
         return ACCEPTS
     earned = itertools.accumulate(prop.points for prop in exercise.properties)
-    failed = (prop.name for prop, so_far in zip(exercise.properties, earned) if answer.points < so_far)
+    reached = points_as_built(answer, exercise)
+    failed = (prop.name for prop, so_far in zip(exercise.properties, earned) if reached < so_far)
     return next(failed, HIDDEN_CASES_HOLD)
 
 
@@ -588,7 +591,8 @@ def write_report(course: Course, assignments: Sequence[str] | None = None, stude
     wanted = graded if assignments is None else list(assignments)
     reports = {name: assignment_report(course, name) for name in wanted}
     percents = {name: reports[name].percents if name in reports else others_percents(course, name) for name in graded}
-    chosen = [with_help(report, percents) for report in reports.values()]
+    everybody = class_list(course)
+    chosen = [with_help(report, everybody, percents) for report in reports.values()]
     for report in chosen:
         if course.release(report.name).exists():
             write_reading(course, report.name)
@@ -597,12 +601,11 @@ def write_report(course: Course, assignments: Sequence[str] | None = None, stude
     projector = rendered("projector.html.j2", reports=chosen, course_id=course.course_id)
     course.ledger.write(course.root / named("projector", assignments), projector)
     target = course.root / named("report", assignments)
-    everybody = sorted({*people(course), *(student for report in chosen for student in report.percents)})
     page = rendered(
         "report.html.j2",
         reports=chosen,
         course_id=course.course_id,
-        everybody=everybody,
+        everybody=sorted({*everybody, *(student for report in chosen for student in report.percents)}),
         lost=lost_work(course),
         projector=named("projector", assignments),
     )

@@ -149,7 +149,7 @@ def one_question(course: Course, question: Question, marks: Sequence[Mark], give
     answers = answers_to(course, question, current)
     outcome.blank = sum(mark.is_blank and mark.score is None for mark in current)
     outcome.answers, outcome.marked = len(answers), sum(answer.mark.score is not None for answer in answers)
-    write_down(course, outcome, answers, is_by_a_person and not outcome.problems, memory, before)
+    write_down(course, outcome, answers, memory, before)
     return outcome
 
 
@@ -172,13 +172,14 @@ def questions_of(course: Course, assignment: str) -> list[Question]:
 
 def question(assignment: str, cell: NotebookNode, asked: str) -> Question:
     text = SOLUTION_MARK.sub("", cell.source).strip()
+    points = float(cell.metadata.nbgrader.points)
     return Question(
         assignment=assignment,
         name=grade_id_of(cell),
-        points=float(cell.metadata.nbgrader.points),
+        points=points,
         asked=asked,
         model=RUBRIC.sub("", text).strip(),
-        rubric=criteria_in(text),
+        rubric=worth(points, criteria_in(text)),
     )
 
 
@@ -187,6 +188,12 @@ def criteria_in(model_answer: str) -> tuple[Criterion, ...]:
     found = RUBRIC.search(model_answer)
     lines = CRITERION.findall(found[1]) if found else []
     return tuple(Criterion(float(points), " ".join(text.split())) for points, text in lines)
+
+
+def worth(points: float, rubric: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
+    """The rubric for a question to which the class gives other points than the course."""
+    total = sum(criterion.points for criterion in rubric)
+    return tuple(Criterion(round(c.points * points / total, 2), c.text) for c in rubric)
 
 
 def answers_to(course: Course, question: Question, marks: Sequence[Mark]) -> list[Answer]:
@@ -335,10 +342,8 @@ def reopened(
 # --- page and table -------------------------------------------------------------------------------------
 
 
-def write_down(
-    course: Course, outcome: Outcome, answers: Sequence[Answer], was_read: bool, memory: Path, before: Remembered
-) -> None:
-    """was_read: everything in the table that is there has been entered, so it may stay as a person left it."""
+def write_down(course: Course, outcome: Outcome, answers: Sequence[Answer], memory: Path, before: Remembered) -> None:
+    """Write page and table as the gradebook has it. A table of a person's that says the same stays as it is."""
     page = rendered(
         "written.html.j2",
         question=outcome.question,
@@ -350,16 +355,23 @@ def write_down(
         course_id=course.course_id,
     )
     course.ledger.write(outcome.page, page)
-    text = table_of(outcome.question, answers)
-    if was_read and {row.student for row in rows_in(outcome.table)} == {answer.mark.student for answer in answers}:
-        course.ledger.record(outcome.table, outcome.table.read_bytes())
-    else:
-        course.ledger.write(outcome.table, text)
+    if not (outcome.table.exists() and says_the_same(outcome.table, answers)):
+        course.ledger.write(outcome.table, table_of(outcome.question, answers))
     state: Remembered = {
         answer.mark.student: (answer.mark.score, answer.mark.comment, marked_digest(answer, before))
         for answer in answers
     }
     course.ledger.write(memory, json.dumps(state, indent=0, sort_keys=True))
+
+
+def says_the_same(table: Path, answers: Sequence[Answer]) -> bool:
+    """Whether everything in a table is in the gradebook, and the other way round."""
+    said = {row.student: (row.answer, row.mark.replace(",", "."), row.comment) for row in rows_in(table)}
+    return said == {a.mark.student: (a.digest, mark_text(a), a.mark.comment.strip()) for a in answers}
+
+
+def mark_text(answer: Answer) -> str:
+    return "" if answer.mark.score is None else f"{answer.mark.score:g}"
 
 
 def marked_digest(answer: Answer, before: Remembered) -> str:
@@ -373,7 +385,6 @@ def table_of(question: Question, answers: Iterable[Answer]) -> str:
     lines = csv.writer(table, lineterminator="\n")
     lines.writerow(COLUMNS)
     for a in answers:
-        mark = "" if a.mark.score is None else f"{a.mark.score:g}"
-        cells = (question.id, a.mark.student, a.name, a.digest, mark, a.mark.comment)
+        cells = (question.id, a.mark.student, a.name, a.digest, mark_text(a), a.mark.comment)
         lines.writerow([defused(cell) for cell in cells])
     return table.getvalue()

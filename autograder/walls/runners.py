@@ -6,20 +6,27 @@ here as an answer in plain data, or as one of the exceptions of `course_lib.chec
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autograder.walls.foresight import BEGINNING, Answers, Reading, Script, key_of
 from autograder.walls.inside.walls import Limits
-from autograder.walls.inside.wire import Channel, Late, WireError
+from autograder.walls.inside.wire import MOST_BYTES, Channel, Late, WireError, encode
 from autograder.walls.warm import Silence, Warm, WarmError
 from course_lib.checking.bench import Answer, Bench, NotAttempted, NotPossible, Opaque, StudentError
 
 GRACE_SECONDS = 2.0  # between an interrupt and the end
 DYING_SECONDS = 2.0  # time for a runner to end by itself, before it is killed
 FOREVER = float("inf")
+LAST_WORDS = 100  # bytes of a message that ends all others are no more than these
+
+Step = tuple[str, tuple[Any, ...]]  # an operation, and its details
 HANGS_SECONDS = 120.0  # for what takes milliseconds, and on a machine that is busy with other things seconds
 
 
@@ -77,6 +84,8 @@ class Runner:
         self.alive = True
         self.how_it_ended = ""
         self.peak_bytes = 0
+        self.cpu_seconds = 0.0
+        self.answers: Answers | None = None  # to questions that are being asked
         self.walls: tuple[str, ...] = ()
         try:
             self.walls = tuple(self.channel.receive(HANGS_SECONDS)["walls"])
@@ -86,12 +95,12 @@ class Runner:
 
     def request(self, seconds: float, do: str, *, limit: float = 0.0, **details: Any) -> dict[str, Any]:
         """The reply to a request within `seconds`, the rest of a limit. Raises TimeIsUp or RunnerError."""
-        if not self.alive:
-            raise RunnerError(f"The student's process {self.how_it_ended}.")
+        self.hear_all_answers(seconds, limit)
+        self.require_life()
         granted = self.clock.at_most(seconds)
         try:
             self.channel.send({"do": do, **details}, granted)
-            reply = self.channel.receive(granted)
+            return as_reply(self.channel.receive(granted))
         except Late:
             self.stop_what_it_does()
             self.clock.at_most(seconds)
@@ -99,17 +108,84 @@ class Runner:
         except WireError:
             self.bury()
             raise RunnerError(f"The student's process {self.how_it_ended}.") from None
-        if not isinstance(reply, dict):
-            return {"broken": "The answer makes no sense."}
-        return reply
+
+    def require_life(self) -> None:
+        if not self.alive:
+            raise RunnerError(f"The student's process {self.how_it_ended}.")
+
+    def reveal(self, message: bytes) -> None:
+        """Let references be revealed before anything else is done."""
+        self.channel.hold(message)
 
     def stop_what_it_does(self) -> None:
         """Interrupt it as Ctrl-C would, and kill it if it does not stop."""
         self.warm.tell({"do": "interrupt", "pid": self.pid})
+        deadline = time.monotonic() + GRACE_SECONDS
         try:
-            self.channel.receive(GRACE_SECONDS)
+            if self.answers is None:
+                self.channel.receive(GRACE_SECONDS)
+            while self.answers is not None:
+                self.hear_an_answer(max(0.0, deadline - time.monotonic()))
         except WireError:
             self.bury(moment=0.1)
+
+    # --- many questions at once ---
+
+    def ask_all(self, script: Script, first: int, beyond: int, seconds: float) -> Answers:
+        """Ask parts of a script. The answers arrive when they are waited for, or before the next request."""
+        self.hear_all_answers(seconds)
+        self.require_life()
+        try:
+            self.channel.send_message(script.message(first, beyond), self.clock.at_most(seconds))
+        except Late:
+            self.bury(moment=0.1)
+            raise TimeIsUp("It did not listen.") from None
+        except WireError:
+            self.bury()
+            raise RunnerError(f"The student's process {self.how_it_ended}.") from None
+        self.answers = Answers([question for part in script.parts[first:beyond] for question in part])
+        return self.answers
+
+    def hear_answers(self, answers: Answers, place: int, seconds: float, limit: float) -> None:
+        """Wait until the answer at a place of a script has arrived, or none will. Raises as `request` does."""
+        deadline = time.monotonic() + self.clock.at_most(seconds)
+        try:
+            while self.answers is answers and len(answers.messages) <= place:
+                self.hear_an_answer(deadline - time.monotonic())
+        except Late:
+            self.stop_what_it_does()
+            if len(answers.messages) <= place:
+                self.clock.at_most(seconds)
+                raise TimeIsUp(f"It did not finish within {limit:g} seconds.") from None
+        except WireError:
+            self.bury()
+            raise RunnerError(f"The student's process {self.how_it_ended}.") from None
+
+    def hear_an_answer(self, seconds: float) -> None:
+        answers = self.answers
+        assert answers is not None
+        text, blob = self.channel.receive_message(seconds)
+        answers.add((text, blob))
+        if answers.bytes > MOST_BYTES:
+            raise WireError("The answers are too long.")
+        if b"interrupted" in text[:LAST_WORDS] and "interrupted" in self.reply_in((text, blob)):
+            answers.end()
+        if answers.are_complete:
+            self.answers = None
+
+    def hear_all_answers(self, seconds: float, limit: float = 0.0) -> None:
+        """What was asked ahead and is not needed has to be over before something else is asked."""
+        if self.answers is not None:
+            with contextlib.suppress(RunnerError):  # it was not asked for
+                self.hear_answers(self.answers, self.answers.expected - 1, seconds, limit or seconds)
+            self.answers = None
+
+    def reply_in(self, message: tuple[bytes, bytes]) -> dict[str, Any]:
+        try:
+            return as_reply(self.channel.decoded(*message))
+        except WireError:
+            self.bury()
+            raise RunnerError(f"The student's process {self.how_it_ended}.") from None
 
     def bury(self, moment: float = DYING_SECONDS) -> None:
         """Kill it if it still lives after a moment, and note how it ended."""
@@ -129,7 +205,7 @@ class Runner:
                 was_killed = True
                 self.warm.tell({"do": "kill", "pid": self.pid})
                 continue
-            self.peak_bytes = int(news["peak"])
+            self.peak_bytes, self.cpu_seconds = int(news["peak"]), float(news["cpu"])
             self.how_it_ended = "was stopped" if was_killed else describe_status(int(news["status"]))
             return
 
@@ -146,28 +222,101 @@ class Runner:
             seconds=float(reply["seconds"]) if isinstance(reply.get("seconds"), float) else 0.0,
         )
 
-    def find(self, name: str, seconds: float) -> tuple[RemoteBench, str] | None:
-        """The object of this name, and what it is; None if there is none."""
-        reply = self.request(seconds, "find", name=name)
-        if "bench" not in reply:
-            return None
-        return RemoteBench(self, 0, seconds), str(reply.get("kind"))
+    def find(self, name: str, seconds: float, foreseen: Sequence[Reading] = ()) -> tuple[RemoteBench, str] | None:
+        """The object of this name, and what it is; None if there is none. `foreseen`: what may be asked at once."""
+        talk = Talk(self, seconds, foreseen)
+        reply = talk.begin(name) if foreseen else self.request(seconds, "find", name=name)
+        return None if "bench" not in reply else (RemoteBench(talk), str(reply.get("kind")))
+
+
+class Talk:
+    """All that is asked about one object. Everything together may take so many seconds."""
+
+    def __init__(self, runner: Runner, seconds: float, foreseen: Sequence[Reading] = ()):
+        self.runner = runner
+        self.seconds = seconds
+        self.deadline = time.monotonic() + seconds
+        self.readings = list(foreseen)
+        self.asked: list[Answers] = []
+        self.modules = itertools.count(1)
+
+    @property
+    def left(self) -> float:
+        return max(0.1, self.deadline - time.monotonic())
+
+    def begin(self, name: str) -> dict[str, Any]:
+        """Ask what the object of this name is, and with the same message the first questions of the first script."""
+        runner, reading = self.runner, self.readings[0]
+        runner.hear_all_answers(self.left)
+        runner.channel.hold(encode({"do": "find", "name": name}))
+        self.asked.append(runner.ask_all(reading.script, *reading.first_parts(), self.left))
+        try:
+            return as_reply(runner.channel.receive(runner.clock.at_most(self.left)))
+        except Late:
+            runner.bury(moment=0.1)
+            raise TimeIsUp(f"It did not finish within {self.seconds:g} seconds.") from None
+        except WireError:
+            runner.bury()
+            raise RunnerError(f"The student's process {runner.how_it_ended}.") from None
+
+    def ask(self, bench: int, operation: str, details: Sequence[Any], built: int | None = None) -> dict[str, Any]:
+        """The reply to a question that is asked now."""
+        question = {"bench": bench, "operation": operation, "details": details, "built": built}
+        return self.runner.request(self.left, "ask", limit=self.seconds, **question)
+
+    def foreseen(self, key: bytes) -> tuple[dict[str, Any], int | None] | None:
+        """The reply to a question that was asked at once with others, and the number of the module that it built."""
+        while True:
+            for answers in self.asked:
+                place = answers.place_of(key)
+                if place is not None:
+                    self.runner.hear_answers(answers, place, self.left, self.seconds)
+                    if answers.place_of(key) is not None:
+                        return self.runner.reply_in(answers.take(key)), answers.questions[place].built
+            found = ((reading.script, parts) for reading in self.readings if (parts := reading.next_parts(key)))
+            script, parts = next(found, (None, None))
+            if script is None or parts is None:
+                return None
+            self.asked.append(self.runner.ask_all(script, *parts, self.left))
+
+    def end(self) -> None:
+        """Nothing more is asked. What was asked ahead is waited for, as long as there is time."""
+        if self.runner.alive:
+            self.runner.hear_all_answers(self.left, self.seconds)
+
+    def forget_what_was_foreseen(self) -> None:
+        self.readings, self.asked = [], []
 
 
 class RemoteBench(Bench):
-    """A bench in a runner. All questions together may take this many seconds."""
+    """A bench in a runner: a function or class, or a module that was built."""
 
-    def __init__(self, runner: Runner, number: int, seconds: float, deadline: float | None = None):
-        self.runner = runner
+    def __init__(
+        self,
+        talk: Talk,
+        number: int = 0,
+        key: bytes = BEGINNING,
+        path: Sequence[Step] = (),
+        is_ahead: bool = False,
+    ):
+        self.talk = talk
         self.number = number
-        self.seconds = seconds
-        self.deadline = time.monotonic() + seconds if deadline is None else deadline
+        self.key = key  # of the last question
+        self.path = list(path)  # of a module: how it was built, and what it was asked
+        self.is_ahead = is_ahead  # of a module: it was asked all that a script says, and not only what is on the path
 
     def ask(self, operation: str, *details: Any) -> Answer:
-        left = max(0.1, self.deadline - time.monotonic())
-        reply = self.runner.request(
-            left, "ask", limit=self.seconds, bench=self.number, operation=operation, details=details
-        )
+        key = key_of(self.key, operation, details)
+        foreseen = self.talk.foreseen(key) if self.is_ahead or not self.path else None
+        if foreseen is None:
+            number = self.here()
+            built = next(self.talk.modules) if operation == "build" else None
+            reply = self.talk.ask(number, operation, details, built)
+        else:
+            reply, built = foreseen
+        if self.path:
+            self.key = key
+            self.path.append((operation, details))
         if "not attempted" in reply:
             raise NotAttempted
         if "not possible" in reply:
@@ -178,12 +327,29 @@ class RemoteBench(Bench):
             raise StudentError("Error", str(reply.get("broken", "interrupted")))
         changed = reply.get("changed")
         positions = tuple(p for p in changed if isinstance(p, int)) if isinstance(changed, list) else ()
-        if operation == "build":
-            number = reply.get("bench")
-            if not isinstance(number, int):
-                raise NotPossible("The class could not be built.")
-            return Answer(RemoteBench(self.runner, number, self.seconds, self.deadline), positions)
-        return Answer(reply.get("value"), positions)
+        if operation != "build":
+            return Answer(reply.get("value"), positions)
+        if built is None or "built" not in reply:
+            raise NotPossible("The class could not be built.")
+        path = [(operation, details)]
+        return Answer(RemoteBench(self.talk, built, key, path, is_ahead=foreseen is not None), positions)
+
+    def here(self) -> int:
+        """The number of a bench that was asked what is on the path and nothing else. Perhaps one has to be made."""
+        if self.is_ahead:
+            self.is_ahead = False
+            self.talk.forget_what_was_foreseen()  # other names, other modules: no script foresees what is asked of it
+            (operation, details), *steps = self.path
+            self.number = next(self.talk.modules)
+            self.talk.ask(0, operation, details, self.number)
+            for operation, details in steps:
+                self.talk.ask(self.number, operation, details)
+        return self.number
+
+
+def as_reply(value: Any) -> dict[str, Any]:
+    """What a runner said, if that is a reply."""
+    return value if isinstance(value, dict) else {"broken": "The answer makes no sense."}
 
 
 def student_error(parts: Any) -> StudentError:

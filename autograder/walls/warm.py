@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,7 @@ class Warm:
         )
         theirs.close()
         self.ready = False
+        self.prepared_for = ""  # whose sources are imported already
         self.ends: dict[int, dict[str, Any]] = {}  # of runners that ended while something else was waited for
 
     @property
@@ -97,6 +98,32 @@ class Warm:
         if not self.ready:
             self.hear(START_SECONDS)
             self.ready = True
+
+    def prepare(self, name: str, sources: Mapping[str, str], trains: bool = False) -> None:
+        """Have the course imported before runners are forked, as it may be seen in them.
+
+        name: of these sources. trains: whether runners are likely to make optimisers.
+        """
+        if self.prepared_for == name:
+            return
+        self.wait_until_ready()
+        if self.prepared_for:
+            self.tell({"do": "leave"})
+            self.hear_that("left")
+        ours, theirs = socket.socketpair()
+        with ours:
+            self.tell({"do": "prepare", "trains": trains}, theirs.fileno())
+            theirs.close()
+            ours.sendall(json.dumps(sources).encode())
+        self.hear_that("prepared")
+        self.prepared_for = name
+
+    def hear_that(self, what: str) -> None:
+        """Wait for this news. Runners may end meanwhile."""
+        while what not in (news := self.hear(START_SECONDS)):
+            if "ended" not in news:
+                raise WarmError(f"The warm process could not get ready ({news}).")
+            self.ends[news["ended"]] = news
 
     def fork(self, limits: walls.Limits) -> tuple[int, socket.socket]:
         """A new runner: its process id, and the connection to it."""

@@ -184,7 +184,7 @@ def another_number(node: ast.Constant, place: Place) -> Iterator[Change]:
         yield Change("constant", node, ast.Constant(not node.value), words)
     elif isinstance(node.value, int | float) and id(node) not in place.axes:
         for value in other_numbers(node.value):
-            words = f"the number {value:g} is used {place.where}, in the place of another number"
+            words = f"the number {value:g} takes the place of another number {place.where}"
             yield Change("constant", node, ast.Constant(value), words)
 
 
@@ -222,7 +222,7 @@ def another_name(node: ast.Name, place: Place) -> Iterator[Change]:
         return
     for name in place.names:
         if name != node.id:
-            words = f"`{name}` is used {place.where}, in the place of another value"
+            words = f"`{name}` takes the place of another value {place.where}"
             yield Change("name", node, ast.Name(name, node.ctx), words)
 
 
@@ -231,7 +231,7 @@ def another_layer(node: ast.Attribute, place: Place) -> Iterator[Change]:
     if isinstance(node.ctx, ast.Load) and ast.unparse(node.value) == "self" and node.attr in place.layers:
         for name in place.layers:
             if name != node.attr:
-                words = f"`{name}` is used {place.where}, in the place of another layer"
+                words = f"`{name}` takes the place of another layer {place.where}"
                 yield Change("name", node, ast.Attribute(node.value, name, node.ctx), words)
 
 

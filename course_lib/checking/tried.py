@@ -188,9 +188,12 @@ def smallest(exercise: Exercise, wrong: Implementation) -> Case:
 
 
 def smaller_ones(case: Case) -> Iterator[Case]:
-    """The cases in which one whole number is smaller by one. Where there is more than whole numbers, they may not fit
+    """The cases with one whole number halved, or less by one. Where there is more than whole numbers, they may not fit
     together."""
     if all(type(value) is int for value in case.values()):
+        for name, value in case.items():
+            if value > 3:
+                yield {**case, name: value // 2}
         for name, value in case.items():
             if value > 1:
                 yield {**case, name: value - 1}

@@ -48,8 +48,9 @@ class InteractiveFigure:
     def __repr__(self) -> str:
         return f"{self.alt} (An interactive figure: it shows in a notebook.)"
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/html": self.html, "image/png": self.still, "text/plain": repr(self)}
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, str], dict[str, Any]]:
+        data = {"text/html": self.html, "image/png": self.still, "text/plain": repr(self)}
+        return data, {"image/png": {"alt": self.alt}}
 
     @cached_property
     def still(self) -> str:

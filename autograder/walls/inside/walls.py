@@ -95,6 +95,7 @@ def interpreter_names() -> tuple[Path, ...]:
     return tuple(Path(os.path.abspath(name)) for name in names if os.path.exists(name))
 
 
+@functools.cache
 def interpreter_paths() -> tuple[Path, ...]:
     """Where this Python and its packages really lie: the virtual environment, what it is based on, the user's own."""
     return tuple(dict.fromkeys(name.resolve() for name in interpreter_names()))
@@ -280,7 +281,7 @@ def confine(
         raise WallError("Walls stand around one thread: confine a process before it starts any others.")
     parent = os.getppid()
     _close_all_but(keep)
-    if LIMITS in walls and os.geteuid() == 0 and _all_can_read([*interpreter_paths(), *readable, scratch.parent]):
+    if LIMITS in walls and os.geteuid() == 0 and _all_can_read((*interpreter_paths(), *readable, scratch.parent)):
         _stop_being_root(scratch)
     standing = [NAMESPACES] if NAMESPACES in walls and os.environ.get(INSIDE_NAMESPACES) else []
     if SCRATCH in walls and _mount_scratch(scratch, limits.disk):
@@ -293,13 +294,26 @@ def confine(
     if LANDLOCK in walls and landlock_version() > 0:
         _raise_landlock(readable, scratch, hidden)
         standing.append(LANDLOCK)
-    _prctl(PR_SET_PDEATHSIG, 9)
-    if os.getppid() != parent:
-        os._exit(1)
+    die_with(parent)
     if SECCOMP in walls and seccomp_works():
         _raise_seccomp()
         standing.append(SECCOMP)
     return [wall for wall in ALL_WALLS if wall in standing]
+
+
+def get_ready(hidden: Sequence[Path], scratch: Path) -> None:
+    """Find out what does not depend on the runner, in the process that will fork it: a fork inherits what is known."""
+    _all_can_read((*interpreter_paths(), scratch.parent))
+    for tree in _usual_trees():
+        _rules_for(tree, tuple(hidden))
+    _unconditional()
+
+
+def die_with(parent: int) -> None:
+    """End this process when its parent ends, also if that has happened already."""
+    _prctl(PR_SET_PDEATHSIG, 9)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def hide_memory() -> None:
@@ -317,7 +331,8 @@ def _close_all_but(keep: Collection[int]) -> None:
                 os.close(descriptor)
 
 
-def _all_can_read(paths: Sequence[Path]) -> bool:
+@functools.cache
+def _all_can_read(paths: tuple[Path, ...]) -> bool:
     """Whether the users that root's runners become can reach and read these."""
     ways = {parent for path in paths for parent in path.resolve().parents}
     return all(os.stat(way).st_mode & 0o001 for way in ways) and all(os.stat(path).st_mode & 0o004 for path in paths)
@@ -493,14 +508,25 @@ def _raise_landlock(readable: Sequence[Path], scratch: Path, hidden: Sequence[Pa
 
 
 def _landlock_rules(readable: Sequence[Path], scratch: Path, hidden: Sequence[Path]) -> Iterator[tuple[Path, int]]:
-    given = [Path(path) for path in (*SYSTEM_FOLDERS, *SYSTEM_SETTINGS, *MACHINE_FACTS, *RANDOM_DEVICES)]
-    usual = [path for path in (*given, *interpreter_paths()) if os.access(path, os.R_OK)]
-    secrets = {path.resolve() for path in hidden}
-    ways = {parent for secret in secrets for parent in secret.parents}
-    for tree in {path.resolve() for path in (*usual, *readable)}:  # also those that lie in a secret
-        yield from _all_but(secrets, ways, tree)
+    for tree in {*_usual_trees(), *(path.resolve() for path in readable)}:  # also those that lie in a secret
+        if os.access(tree, os.R_OK):
+            yield from _rules_for(tree, tuple(hidden))
     yield Path("/dev/null"), READ_FILE | WRITE_FILE | TRUNCATE
     yield scratch, ~NOT_IN_SCRATCH
+
+
+@functools.cache
+def _usual_trees() -> frozenset[Path]:
+    """What every Python program may read, at its real place."""
+    given = [Path(path) for path in (*SYSTEM_FOLDERS, *SYSTEM_SETTINGS, *MACHINE_FACTS, *RANDOM_DEVICES)]
+    return frozenset(path.resolve() for path in (*given, *interpreter_paths()))
+
+
+@functools.cache
+def _rules_for(tree: Path, hidden: tuple[Path, ...]) -> tuple[tuple[Path, int], ...]:
+    secrets = {path.resolve() for path in hidden}
+    ways = {parent for secret in secrets for parent in secret.parents}
+    return tuple(_all_but(secrets, ways, tree)) if os.access(tree, os.R_OK) else ()
 
 
 def _all_but(secrets: Collection[Path], ways: Collection[Path], path: Path) -> Iterator[tuple[Path, int]]:
@@ -633,9 +659,26 @@ NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16  # in struct seccomp_data
 PR_SECCOMP_FILTER = 2
 
 Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, operand
+INSTRUCTION = struct.Struct("=HBBI")
 
 
-def _filter() -> list[Instruction]:
+def _filter() -> bytes:
+    """The program for this process: some of its conditions name the process itself."""
+    numbers, refuse, rest = _numbers(CONDITIONAL), _return(REFUSE_WITH | errno.EPERM), []
+    for name, conditions in _conditions().items():
+        if name in numbers:
+            body = [instruction for condition in conditions for instruction in _test(condition, refuse)]
+            rest += [(JUMP_IF_EQUAL, 0, len(body) + 1, numbers[name]), *body, _return(ALLOW)]
+    return _unconditional() + _code([*rest, _return(ALLOW)])
+
+
+def _code(program: Sequence[Instruction]) -> bytes:
+    return b"".join(INSTRUCTION.pack(*instruction) for instruction in program)
+
+
+@functools.cache
+def _unconditional() -> bytes:
+    """The part of the program that is the same in every process."""
     refuse, unknown = _return(REFUSE_WITH | errno.EPERM), _return(REFUSE_WITH | errno.ENOSYS)
     program = [(LOAD, 0, 0, ARCHITECTURE_AT), (JUMP_IF_EQUAL, 1, 0, ARCHITECTURES[platform.machine()]), _return(KILL)]
     # On x86_64 the numbers above 2**30 are the same calls under other names.
@@ -643,12 +686,7 @@ def _filter() -> list[Instruction]:
     for table, answer in ((REFUSED, refuse), (UNKNOWN, unknown), (PRETENDED, _return(REFUSE_WITH))):
         for number in _numbers(table).values():
             program += [(JUMP_IF_EQUAL, 0, 1, number), answer]
-    numbers = _numbers(CONDITIONAL)
-    for name, conditions in _conditions().items():
-        if name in numbers:
-            body = [instruction for condition in conditions for instruction in _test(condition, refuse)]
-            program += [(JUMP_IF_EQUAL, 0, len(body) + 1, numbers[name]), *body, _return(ALLOW)]
-    return [*program, _return(ALLOW)]
+    return _code(program)
 
 
 def _return(value: int) -> Instruction:
@@ -678,10 +716,10 @@ def seccomp_works() -> bool:
 
 
 def _raise_seccomp() -> None:
-    program = _filter()
-    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+    code = _filter()
     instructions = ctypes.create_string_buffer(code, len(code))
-    header = ctypes.create_string_buffer(struct.pack("HP", len(program), ctypes.addressof(instructions)))
+    count = len(code) // INSTRUCTION.size
+    header = ctypes.create_string_buffer(struct.pack("HP", count, ctypes.addressof(instructions)))
     filters = ctypes.c_ulong(PR_SECCOMP_FILTER)
     _checked(_libc().prctl(PR_SET_SECCOMP, filters, header, 0, 0), "seccomp")
 

@@ -30,6 +30,8 @@ DTYPES = {
         *(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128),
     )
 }
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+NUMPYS = {*DTYPES.values()} - {torch.bfloat16, torch.complex64, torch.complex128}  # the same bytes as in an array
 DEEPEST = 40
 LONGEST_TEXT = 20_000  # of a string that a runner sends; nobody reads more
 MOST_BYTES = 64 * 2**20  # of tensors in a message: no answer to an exercise is nearly as large
@@ -37,6 +39,7 @@ MOST_TEXT = 4 * 2**20  # of JSON: a million small objects take up hundreds of me
 MOST_VALUES = 200_000  # in a message: lists in lists take far more memory than text
 MOST_AXES = 64  # torch itself has no more
 LARGEST_LENGTH = 2**40  # of one axis of a tensor without entries; beyond it torch overflows
+MOST_AT_ONCE = 2**16  # bytes that are read ahead
 LONGEST_NAME = 300  # of a parameter or a type
 
 ObjectMaker = Callable[[str, str, dict[str, Any]], Any]
@@ -55,45 +58,57 @@ class Late(WireError):
 
 def encode(value: Any) -> bytes:
     """The message that holds `value`."""
-    blob = bytearray()
-    text = json.dumps(tree_of(value, blob, 0)).encode()
-    return HEADER.pack(len(text), len(blob)) + text + bytes(blob)
+    encoder = Encoder()
+    text = json.dumps(encoder.tree_of(value, 0)).encode()
+    return HEADER.pack(len(text), len(encoder.blob)) + text + bytes(encoder.blob)
 
 
-def tree_of(value: Any, blob: bytearray, depth: int) -> Any:
-    if depth > DEEPEST:
-        raise WireError("The value is nested too deeply.")
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list):
-        return [tree_of(item, blob, depth + 1) for item in value]
-    if isinstance(value, tuple):
-        return {"tuple": [tree_of(item, blob, depth + 1) for item in value]}
-    if isinstance(value, set):
-        return {"set": [tree_of(item, blob, depth + 1) for item in value]}
-    if isinstance(value, dict):
-        return {"dict": [[str(key), tree_of(item, blob, depth + 1)] for key, item in value.items()]}
-    if isinstance(value, Tensor):
-        return {"tensor": tensor_tree(value, blob)}
-    if isinstance(value, slice):
-        return {"slice": [value.start, value.stop, value.step]}
-    if value is Ellipsis:
-        return {"ellipsis": []}
-    if type(value).__name__ == "Opaque":
-        return {"opaque": value.type_name}
-    if dataclasses.is_dataclass(value):
-        fields = {f.name: tree_of(getattr(value, f.name), blob, depth + 1) for f in dataclasses.fields(value)}
-        return {"object": [type(value).__module__, type(value).__name__, fields]}
-    return {"opaque": type(value).__name__}
+class Encoder:
+    """Writes one message. A tensor that occurs in it several times is written once."""
+
+    def __init__(self) -> None:
+        self.blob = bytearray()
+        self.written: dict[int, list[Any]] = {}  # id of a tensor, which lives as long as the message is written
+
+    def tree_of(self, value: Any, depth: int) -> Any:
+        if depth > DEEPEST:
+            raise WireError("The value is nested too deeply.")
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, list):
+            return [self.tree_of(item, depth + 1) for item in value]
+        if isinstance(value, tuple):
+            return {"tuple": [self.tree_of(item, depth + 1) for item in value]}
+        if isinstance(value, set):
+            return {"set": [self.tree_of(item, depth + 1) for item in value]}
+        if isinstance(value, dict):
+            return {"dict": [[str(key), self.tree_of(item, depth + 1)] for key, item in value.items()]}
+        if isinstance(value, Tensor):
+            return {"tensor": self.written.get(id(value)) or self.tensor_tree(value)}
+        if isinstance(value, slice):
+            return {"slice": [value.start, value.stop, value.step]}
+        if value is Ellipsis:
+            return {"ellipsis": []}
+        if type(value).__name__ == "Opaque":
+            return {"opaque": value.type_name}
+        if dataclasses.is_dataclass(value):
+            fields = {f.name: self.tree_of(getattr(value, f.name), depth + 1) for f in dataclasses.fields(value)}
+            return {"object": [type(value).__module__, type(value).__name__, fields]}
+        return {"opaque": type(value).__name__}
+
+    def tensor_tree(self, tensor: Tensor) -> list[Any]:
+        if tensor.dtype not in NAMES or tensor.layout != torch.strided:
+            raise WireError(f"A tensor of dtype {tensor.dtype} cannot be sent.")
+        tree = self.written[id(tensor)] = [NAMES[tensor.dtype], list(tensor.shape), len(self.blob)]
+        self.blob += bytes_of(tensor)
+        return tree
 
 
-def tensor_tree(tensor: Tensor, blob: bytearray) -> list[Any]:
-    name = str(tensor.dtype).removeprefix("torch.")
-    if name not in DTYPES or tensor.layout != torch.strided:
-        raise WireError(f"A tensor of dtype {name} cannot be sent.")
-    start = len(blob)
-    blob += tensor.detach().cpu().resolve_conj().contiguous().flatten().view(torch.uint8).numpy().tobytes()
-    return [name, list(tensor.shape), start]
+def bytes_of(tensor: Tensor) -> bytes:
+    """The entries of a tensor, row by row."""
+    if tensor.dtype in NUMPYS and tensor.device.type == "cpu" and not tensor.is_neg():
+        return tensor.detach().numpy().tobytes()
+    return tensor.detach().cpu().resolve_conj().contiguous().flatten().view(torch.uint8).numpy().tobytes()
 
 
 def decode(text: bytes, blob: bytes, objects: ObjectMaker | None = None, opaque: Callable[[str], Any] = str) -> Any:
@@ -115,6 +130,7 @@ class Decoder:
         self.opaque = opaque
         self.values = 0
         self.bytes = 0
+        self.read: dict[tuple[Any, ...], Tensor] = {}  # of a message that is not a stranger's
 
     def value_of(self, tree: Any, depth: int) -> Any:
         self.values += 1
@@ -153,6 +169,9 @@ class Decoder:
         dtype = DTYPES[name]
         if len(shape) > MOST_AXES or not all(type(n) is int and 0 <= n <= LARGEST_LENGTH for n in [*shape, start]):
             raise WireError("A tensor of this shape cannot be.")
+        key = (name, start, *shape)
+        if self.objects is not None and key in self.read:
+            return self.read[key]
         count = math.prod(shape)
         end = start + count * dtype.itemsize
         self.bytes += end - start
@@ -162,7 +181,9 @@ class Decoder:
             raise WireError("The message has too many tensors.")
         if count == 0:
             return torch.empty(shape, dtype=dtype)
-        return torch.frombuffer(bytearray(self.blob[start:end]), dtype=dtype).reshape(shape)
+        tensor = torch.frombuffer(bytearray(self.blob[start:end]), dtype=dtype).reshape(shape)
+        self.read[key] = tensor
+        return tensor
 
 
 def tame(text: str) -> str:
@@ -187,11 +208,21 @@ class Channel:
         self.connection = connection
         self.objects = objects
         self.opaque = opaque
+        self.arrived = bytearray()  # and not read yet
+        self.held = bytearray()  # messages that are sent together with the next one
+
+    def hold(self, message: bytes) -> None:
+        """Send a message, but not before there is another to send."""
+        self.held += message
 
     def send(self, value: Any, seconds: float | None = None) -> None:
+        self.send_message(encode(value), seconds)
+
+    def send_message(self, message: bytes, seconds: float | None = None) -> None:
+        data, self.held = bytes(self.held) + message, bytearray()
         self.connection.settimeout(seconds)
         try:
-            self.connection.sendall(encode(value))
+            self.connection.sendall(data)
         except TimeoutError:
             raise Late("The other side does not listen.") from None
         except OSError as error:
@@ -199,30 +230,40 @@ class Channel:
 
     def receive(self, seconds: float | None = None) -> Any:
         """The next message. `Late` after so many seconds, also if it trickles in byte by byte."""
+        return self.decoded(*self.receive_message(seconds))
+
+    def receive_message(self, seconds: float | None = None) -> tuple[bytes, bytes]:
+        """The next message as it came: its text, and the bytes of its tensors."""
         deadline = None if seconds is None else time.monotonic() + seconds
-        text_length, blob_length = HEADER.unpack(self._read(HEADER.size, deadline))
+        self._wait_for(HEADER.size, deadline)
+        text_length, blob_length = HEADER.unpack_from(self.arrived)
         if self.objects is None and (text_length > MOST_TEXT or blob_length > MOST_BYTES):
             raise WireError("The message is too long.")
-        text = self._read(text_length, deadline)
-        return decode(text, self._read(blob_length, deadline), self.objects, self.opaque)
+        begin, end = HEADER.size + text_length, HEADER.size + text_length + blob_length
+        self._wait_for(end, deadline)
+        text, blob = bytes(self.arrived[HEADER.size : begin]), bytes(self.arrived[begin:end])
+        del self.arrived[:end]
+        return text, blob
 
-    def _read(self, count: int, deadline: float | None) -> bytes:
-        data = bytearray()
-        while len(data) < count:
+    def decoded(self, text: bytes, blob: bytes) -> Any:
+        return decode(text, blob, self.objects, self.opaque)
+
+    def _wait_for(self, count: int, deadline: float | None) -> None:
+        """Until so many bytes have arrived."""
+        while len(self.arrived) < count:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 raise Late("No answer in time.")
             self.connection.settimeout(left)
             try:
-                piece = self.connection.recv(min(count - len(data), 2**20))
+                piece = self.connection.recv(max(MOST_AT_ONCE, min(count - len(self.arrived), 2**20)))
             except TimeoutError:
                 raise Late("No answer in time.") from None
             except OSError as error:
                 raise WireError(f"The other side is gone ({error}).") from None
             if not piece:
                 raise WireError("The other side is gone.")
-            data += piece
-        return bytes(data)
+            self.arrived += piece
 
     def close(self) -> None:
         self.connection.close()

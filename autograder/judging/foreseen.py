@@ -1,0 +1,111 @@
+"""What a right answer to an exercise is asked: the scripts that are sent to a runner at once (see `walls.foresight`).
+
+They are recorded from the reference, which is asked here what a student's answer will be asked there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from autograder.hidden import all_hidden
+from autograder.walls.foresight import BEGINNING, Question, Reading, Script, key_of
+from course_lib.checking.bench import Answer, Bench
+from course_lib.checking.exercise import Case, Exercise
+from course_lib.checking.index import stored
+from course_lib.checking.ours import known_answers
+from course_lib.checking.properties import Examination, no_garbage_collection, one_thread
+from course_lib.checking.subject import Subject
+from course_lib.checking.written_test import WrittenTest
+from course_lib.exercises import all_exercises
+
+CHECKED, DIAGNOSED = 1_000_000, 2_000_000  # numbers of modules in these scripts: none has two meanings
+
+
+@functools.lru_cache(maxsize=512)
+def scripts_for(name: str, hidden_seed: str | None = None) -> tuple[Script, ...]:
+    """What is asked in order to check an exercise, a part for each property, and in order to look for the mistake.
+
+    hidden_seed: for its hidden cases.
+    """
+    exercise = all_exercises()[name]
+    if isinstance(exercise, WrittenTest):
+        return ()
+    cases = exercise.cases if hidden_seed is None else all_hidden()[name].cases(hidden_seed)
+    with one_thread(), no_garbage_collection():
+        checked, diagnosed = Recording(exercise, CHECKED), Recording(exercise, DIAGNOSED)
+        examination = Examination(exercise, Subject(checked.bench), cases)
+        for position in range(len(exercise.properties)):
+            checked.parts.append([])
+            examination.run_property(position)
+        if hidden_seed is None:
+            ask_for_gradients(diagnosed, cases)
+    return tuple(script for recording in (checked, diagnosed) for script in recording.scripts())
+
+
+def foreseen(name: str, hidden_seed: str | None = None, likely_right: int = 1) -> list[Reading]:
+    """The scripts of an exercise, to be read once. likely_right: so many properties will probably be asked about."""
+    return [Reading(script, likely_right) for script in scripts_for(name, hidden_seed)]
+
+
+def ask_for_gradients(recording: Recording, cases: Sequence[Case]) -> None:
+    """As a diagnosis does, when it knows the answers to everything else."""
+    exercise = recording.exercise
+    recording.parts.append([])
+    known = stored(exercise.name)
+    first = known.prop if known is not None and known.prop < len(exercise.properties) else 0
+    for prop in [exercise.properties[first], *exercise.properties]:
+        if any(event.question == "call" for event in known_answers(exercise.reference, (prop, cases[0])).trace):
+            for case in cases:
+                with contextlib.suppress(Exception):
+                    prop.holds(Subject(recording.bench).fresh(is_thorough=True), case)
+            break
+    if not exercise.is_class:
+        recording.parts[-1] = [q for q in recording.parts[-1] if q.operation == "gradients"]
+
+
+class Recording:
+    """All that an exercise's reference is asked."""
+
+    def __init__(self, exercise: Exercise, first_module: int):
+        self.exercise = exercise
+        self.parts: list[list[Question]] = []
+        self.modules: Iterator[int] = itertools.count(first_module)
+        self.bench = RecordedBench(self, Bench(exercise.reference))
+
+    def scripts(self) -> list[Script]:
+        """One script, or none if something was asked with a tensor that a property has changed since."""
+        before = {0: BEGINNING}
+        for question in itertools.chain(*self.parts):
+            key = key_of(before.get(question.bench, BEGINNING), question.operation, question.details)
+            if key != question.key:
+                return []
+            if question.bench:
+                before[question.bench] = key
+            if question.built is not None:
+                before[question.built] = key
+        return [Script(self.parts)] if any(self.parts) else []
+
+
+class RecordedBench(Bench):
+    """A bench that notes what it is asked. It shows no object, as one in another process does not."""
+
+    def __init__(self, recording: Recording, bench: Bench, number: int = 0, key: bytes = BEGINNING):
+        self.recording = recording
+        self.bench = bench
+        self.number = number
+        self.key = key
+
+    def ask(self, operation: str, *details: Any) -> Answer:
+        key = key_of(self.key, operation, details)
+        built = next(self.recording.modules) if operation == "build" else None
+        self.recording.parts[-1].append(Question(self.number, operation, details, built, key))
+        if self.number:
+            self.key = key
+        answer = self.bench.ask(operation, *details)
+        if built is None:
+            return answer
+        return Answer(RecordedBench(self.recording, answer.value, built, key), answer.changed)

@@ -1,0 +1,150 @@
+"""Questions that are asked before they are needed.
+
+What a check asks a right answer is always the same. So many questions are sent in one message, and the answers come
+back together; a check then takes them one by one, as if it had just asked. An answer counts only for a question that
+is, byte for byte, the one that was asked. What a check asks beyond that is asked then. A student's process is asked
+nothing that a right answer would not be asked, in the same order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from autograder.walls.inside.wire import bytes_of, encode
+
+BEGINNING = b""  # of the life of a function or class
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a bench, and the number that a module has if one is built."""
+
+    bench: int
+    operation: str
+    details: tuple[Any, ...]
+    built: int | None
+    key: bytes  # the same for the same question after the same questions
+
+
+class Script:
+    """All that will be asked if nothing unforeseen is answered, in parts: a check that fails does not need the rest."""
+
+    def __init__(self, parts: Sequence[Sequence[Question]]):
+        self.parts = [tuple(part) for part in parts if part]
+        self.part_of: dict[bytes, list[int]] = defaultdict(list)
+        for number, part in enumerate(self.parts):
+            for question in part:
+                self.part_of[question.key].append(number)
+        self.messages: dict[tuple[int, int], bytes] = {}
+
+    def message(self, first: int, beyond: int) -> bytes:
+        """The message that asks these parts."""
+        if (first, beyond) not in self.messages:
+            questions = itertools.chain(*self.parts[first:beyond])
+            asked = [[q.bench, q.operation, q.details, q.built] for q in questions]
+            self.messages[first, beyond] = encode({"do": "answer", "questions": asked})
+        return self.messages[first, beyond]
+
+
+class Reading:
+    """How far a script has been asked. At first so many parts are asked at once, then ever more."""
+
+    def __init__(self, script: Script, at_once: int = 1):
+        self.script = script
+        self.at_once = at_once
+        self.left = set(range(len(script.parts)))
+
+    def first_parts(self) -> tuple[int, int]:
+        found = self.next_parts(self.script.parts[0][0].key)
+        assert found is not None
+        return found
+
+    def next_parts(self, key: bytes) -> tuple[int, int] | None:
+        """The parts to ask now, if one that was not asked has this question: the first and the one beyond the last."""
+        first = next((part for part in self.script.part_of.get(key, ()) if part in self.left), None)
+        if first is None:
+            return None
+        is_in_order = self.script.parts[first][0].key == key and first == min(self.left)
+        last = first
+        while is_in_order and last + 1 in self.left and last + 1 < first + self.at_once:
+            last += 1
+        self.left -= set(range(first, last + 1))
+        self.at_once *= 2
+        return first, last + 1
+
+
+def key_of(before: bytes, operation: str, details: Sequence[Any]) -> bytes:
+    """A digest of a question and of all that the same object was asked before it."""
+    digest = hashlib.blake2b(before, digest_size=16)
+    feed(digest, operation)
+    feed(digest, tuple(details))
+    return digest.digest()
+
+
+def feed(digest: Any, value: Any) -> None:
+    """Put a value into a digest, with its type, so that no two values look alike."""
+    if isinstance(value, Tensor):
+        digest.update(f"tensor {value.dtype} {tuple(value.shape)} ".encode())
+        digest.update(bytes_of(value))
+    elif isinstance(value, tuple | list | set):
+        digest.update(f"{type(value).__name__} {len(value)} ".encode())
+        for item in sorted(value, key=repr) if isinstance(value, set) else value:
+            feed(digest, item)
+    elif isinstance(value, dict):
+        digest.update(f"dict {len(value)} ".encode())
+        for name, item in value.items():
+            feed(digest, name)
+            feed(digest, item)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        digest.update(f"{type(value).__module__}.{type(value).__qualname__} ".encode())
+        for field in dataclasses.fields(value):
+            feed(digest, getattr(value, field.name))
+    else:
+        text = repr(value)
+        digest.update(f"{type(value).__name__} {len(text)} {text} ".encode())
+
+
+class Answers:
+    """The answers to many questions, which arrive in their order and may be taken in another."""
+
+    def __init__(self, questions: Sequence[Question]):
+        self.questions = questions
+        self.expected = len(questions)
+        self.messages: list[tuple[bytes, bytes] | None] = []  # as they arrived; None: taken
+        self.bytes = 0
+        self.places: dict[bytes, deque[int]] = defaultdict(deque)
+        for place, question in enumerate(questions):
+            self.places[question.key].append(place)
+
+    @property
+    def are_complete(self) -> bool:
+        return len(self.messages) >= self.expected
+
+    def add(self, message: tuple[bytes, bytes]) -> None:
+        self.messages.append(message)
+        self.bytes += sum(map(len, message))
+
+    def end(self) -> None:
+        """No more will arrive, and the last message was no answer."""
+        self.messages.pop()
+        self.expected = len(self.messages)
+
+    def place_of(self, key: bytes) -> int | None:
+        """The place of the next answer to a question that is not taken, if there is or may be one."""
+        places = self.places.get(key)
+        return places[0] if places and places[0] < self.expected else None
+
+    def take(self, key: bytes) -> tuple[bytes, bytes]:
+        """The answer, which has to be there."""
+        place = self.places[key].popleft()
+        message, self.messages[place] = self.messages[place], None
+        assert message is not None
+        return message

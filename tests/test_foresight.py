@@ -1,0 +1,134 @@
+"""Questions that are sent together: the same answers count as if each had been asked by itself."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from classroom import by_name, full, impatient_with, judged, score, solutions, submission, with_one_exercise
+
+from autograder.judging import work
+from autograder.judging.foreseen import scripts_for
+from autograder.judging.references import visible_sources
+from autograder.walls import runners
+from autograder.walls.foresight import BEGINNING, Answers, Question, Reading, Script, key_of
+from autograder.walls.inside.walls import Limits
+from autograder.walls.runners import Runner
+from course_lib.exercises import exercises_to_build
+
+pytestmark = pytest.mark.xdist_group("judge")
+STEM = "02_masks"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_process():
+    yield
+    work.forget_warm_process()
+
+
+def question(number: int) -> Question:
+    return Question(0, "call", ((number,),), None, key_of(BEGINNING, "call", ((number,),)))
+
+
+def test_every_exercise_has_a_script():
+    for name, exercise in exercises_to_build().items():
+        (checked, *_) = scripts_for(name)
+        assert len(checked.parts) == len(exercise.properties), name
+
+
+def test_no_two_questions_have_the_same_key():
+    numbers = torch.tensor([1.0, 2.0])
+    details = [1, 1.0, True, "1", None, [1], (1,), {1}, {"1": 1}, [[1]], slice(1), ..., numbers, numbers.double()]
+    details += [numbers[None], numbers + 1, -numbers * 0, numbers * 0, [numbers[:1], numbers[1:]], [1, 11], [11, 1]]
+    keys = [key_of(before, "call", (each,)) for each in details for before in (BEGINNING, b"built")]
+    assert len(set(keys)) == len(keys)
+    assert key_of(BEGINNING, "call", (numbers.clone(),)) == key_of(BEGINNING, "call", (numbers,))
+
+
+def test_a_script_is_asked_in_ever_larger_parts_and_no_part_twice():
+    script = Script([[question(n)] for n in range(8)])
+    reading = Reading(script)
+    asked = [reading.next_parts(question(n).key) for n in (0, 1, 3, 7, 0)]
+    assert asked == [(0, 1), (1, 3), (3, 7), (7, 8), None]
+    out_of_order = Reading(script, at_once=4)
+    assert out_of_order.next_parts(question(5).key) == (5, 6)  # a diagnosis asks for something in the middle
+
+
+def test_an_answer_is_taken_once_and_for_its_own_question_only():
+    answers = Answers([question(1), question(2), question(1)])
+    for text in (b"first", b"second", b"third"):
+        answers.add((text, b""))
+    assert answers.place_of(question(3).key) is None
+    assert [answers.take(question(n).key)[0] for n in (1, 2, 1)] == [b"first", b"second", b"third"]
+    assert answers.place_of(question(1).key) is None
+
+
+def test_a_right_submission_is_asked_nothing_by_itself(monkeypatch):
+    monkeypatch.setattr(runners.Talk, "ask", lambda *_: pytest.fail("this was not foreseen"))
+    result = judged(STEM, submission(STEM, solutions(STEM)))
+    assert result.verdict.points == result.verdict.max_points
+
+
+OTHER_NAMES = """
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.stretch, self.move, self.eps = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model)), eps
+
+    def forward(self, x):
+        x = x - x.mean(dim=-1, keepdim=True)
+        return self.stretch * x / (x.pow(2).mean(dim=-1, keepdim=True) + self.eps).sqrt() + self.move
+"""
+
+
+def test_a_class_whose_parameters_have_other_names_is_asked_one_by_one(monkeypatch):
+    """What was foreseen for one with the reference's names does not fit."""
+    asked = []
+    ask = runners.Talk.ask
+    monkeypatch.setattr(runners.Talk, "ask", lambda talk, *details: asked.append(details[1]) or ask(talk, *details))
+    notebook = with_one_exercise("05_sublayers", "LayerNorm")
+    master = json.dumps(notebook)
+    next(c for c in notebook.cells if c.metadata.nbgrader.grade_id == "LayerNorm").source = OTHER_NAMES.strip()
+    verdict = work.do(work.Task("05_sublayers", "student", json.dumps(notebook), master, "")).verdict
+    assert verdict.points == verdict.max_points, verdict
+    assert {"build", "load", "call"} <= set(asked)
+
+
+HANGS_LATER = """
+def causal_mask(n):
+    while n == {hanging}:
+        pass
+    return torch.zeros(n, n, 2)
+"""
+
+
+def test_a_question_that_was_not_needed_and_hangs_costs_nobody_else():
+    """The answer to the first case is wrong, the answer to another never comes: both were asked for together."""
+    hanging = exercises_to_build()["causal_mask"].cases[-1]["n"]
+    answers = solutions(STEM) | {"causal_mask": HANGS_LATER.format(hanging=hanging)}
+    with impatient_with("causal_mask", seconds=2.0):
+        result = judged(STEM, submission(STEM, answers))
+    assert score(by_name(result)["causal_mask"]) == 0
+    assert all(score(e) == full(e) for name, e in by_name(result).items() if name != "causal_mask")
+
+
+def test_what_one_notebook_may_see_is_not_in_the_process_of_another():
+    """The references of notebook 2 are in the walls while notebook 5 is graded. Afterwards they are not in a process
+    for notebook 2, not even in memory that was freed: it descends from one that never held them."""
+    warm = work.warm_process()
+
+    def seen(first: str) -> tuple[str, str]:
+        warm.prepare(first, visible_sources(first))
+        runner = Runner(warm, Limits())
+        try:
+            source = "import inspect, os\nfrom course_lib import masks\n"
+            source += "print(os.getppid(), inspect.getsource(masks.padding_mask))"
+            parent, _, text = runner.run(source, 60).printed.partition(" ")
+            return parent, text
+        finally:
+            runner.bury()
+
+    later, before = seen("TokenEmbedding"), seen("padding_mask")
+    assert "torch.arange" in later[1] and "torch.arange" not in before[1] and "ReferenceUsed" in before[1]
+    assert later[0] != before[0]
