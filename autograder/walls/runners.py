@@ -147,7 +147,7 @@ class Runner:
         return self.answers
 
     def hear_answers(self, answers: Answers, place: int, seconds: float, limit: float) -> None:
-        """Wait until the answer at a place of a script has arrived, or none will. Raises as `request` does."""
+        """Wait until the answer at a place of a script has arrived, or never will. Raises as `request` does."""
         deadline = time.monotonic() + self.clock.at_most(seconds)
         try:
             while self.answers is answers and len(answers.messages) <= place:
@@ -174,7 +174,7 @@ class Runner:
             self.answers = None
 
     def hear_all_answers(self, seconds: float, limit: float = 0.0) -> None:
-        """What was asked ahead and is not needed has to be over before something else is asked."""
+        """Wait for answers that are not needed any more, before something else is asked."""
         if self.answers is not None:
             with contextlib.suppress(RunnerError):  # it was not asked for
                 self.hear_answers(self.answers, self.answers.expected - 1, seconds, limit or seconds)
@@ -230,7 +230,7 @@ class Runner:
 
 
 class Talk:
-    """All that is asked about one object. Everything together may take so many seconds."""
+    """Everything that is asked about one object. All of it together may take this many seconds."""
 
     def __init__(self, runner: Runner, seconds: float, foreseen: Sequence[Reading] = ()):
         self.runner = runner
