@@ -35,7 +35,7 @@ class Question:
 
 
 class Script:
-    """Everything that will be asked if all answers are as expected, in parts: a failing check does not need the rest."""
+    """Everything that will be asked if all answers are as expected, in parts: a failing check skips the rest."""
 
     def __init__(self, parts: Sequence[Sequence[Question]]):
         self.parts = [tuple(part) for part in parts if part]
