@@ -128,3 +128,15 @@ def run(page: Page, cell: Locator) -> None:
             expect(prompt).to_have_text(re.compile(rf"^(?!{re.escape(before)})\[\d+\]:"), timeout=20_000)
             return
     raise AssertionError(f"the cell did not run: {cell.inner_text()[:200]}\nDialogs: {dialogs}")
+
+
+def relative_luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(first: str, second: str) -> float:
+    """Of two colours like #1d2329, as WCAG computes it. Text needs 4.5."""
+    dark, light = sorted(map(relative_luminance, (first, second)))
+    return (light + 0.05) / (dark + 0.05)

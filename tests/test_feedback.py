@@ -13,7 +13,7 @@ import nbformat
 import pytest
 import torch
 from course import Course as ScratchCourse
-from lab import browser_page, find_chromium
+from lab import browser_page, contrast, find_chromium
 from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -283,6 +283,14 @@ def test_stock_nbgrader_writes_the_same_page(course: Course, page: str) -> None:
     target.unlink()
     ScratchCourse(course.root).nbgrader("generate_feedback", STEM, "--student", "ada", "--force")
     assert target.read_text(encoding="utf-8").strip() == page.strip()
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_colours_have_enough_contrast(page: str, scheme: int) -> None:
+    colours = dict(re.findall(r"--(\w+): (#\w{6})", re.findall(r":root \{(.*?)\}", page, re.DOTALL)[scheme]))
+    for text in ("ink", "soft", "accent", "warn"):
+        for ground in ("paper", "code", "head", "note", "bad"):
+            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
 
 
 # --- formulas -------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import threading
 from html.parser import HTMLParser
 
 import pytest
-from lab import browser_page, find_chromium
+from lab import browser_page, contrast, find_chromium
 from made_up_class import (
     ASSIGNMENT,
     HOSTILE,
@@ -458,17 +458,6 @@ def test_headings_and_tables_are_marked_up(html):
     assert next(attributes for tag, attributes in page.tags if tag == "html") == {"lang": "en"}
     ids = page.values("id")
     assert len(ids) == len(set(ids))
-
-
-def relative_luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(first: str, second: str) -> float:
-    dark, light = sorted(map(relative_luminance, (first, second)))
-    return (light + 0.05) / (dark + 0.05)
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])

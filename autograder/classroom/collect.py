@@ -12,13 +12,13 @@ Recognised without being told:
     ada_02_masks.ipynb, Copy_of_02_masks_ada.ipynb                     all in one folder, from Colab too
 
 Anything else by a pattern. If class.toml names a roster, everybody is somebody on it. A notebook in which nothing was
-written is no submission. Whose a notebook is, and when it was handed in, is said by the name and the date that the
-download itself has for a file, folder or archive, since those come from the LMS. What stands in an archive that a
-student packed says nothing about either.
+written is no submission. Who handed in a notebook, and when, is read from the name and the date that the download
+itself has for a file, folder or archive, since those come from the LMS. Names and dates inside an archive that a student
+packed are not used for this.
 
-The download is untrusted, as everything that students send: nothing is unpacked under a name that it brings along,
-links are not followed, what grows too large while it is unpacked is left out, and whatever is wrong with one file is
-written beside its name and costs only that file. A submission that is replaced is kept in earlier/.
+The download is untrusted, like everything that students send: nothing is unpacked under a name of its own, links are
+not followed, what becomes too large while it is unpacked is left out, and a problem with one file is reported with its
+name and affects only that file. A submission that is replaced is kept in earlier/.
 """
 
 from __future__ import annotations
@@ -419,7 +419,7 @@ class Budget:
             raise TooMuch(f"It holds more than {MOST_FILES_OF_AN_INNER_ZIP:,} files. Look at it by hand.")
 
     def copy(self, stream: IO[bytes], target: Path, most: int) -> None:
-        """Copy a stream and stop as soon as it is too long, whatever its header says."""
+        """Copy a stream, and stop as soon as it is too long, whatever its header says."""
         with target.open("wb") as out:
             while chunk := stream.read(1 << 20):
                 most -= len(chunk)
@@ -568,7 +568,7 @@ class Releases:
         self.owner = {mark: next(iter(names)) for mark, names in owners.items() if len(names) == 1}
 
     def named_in(self, parts: Iterable[str]) -> str | None:
-        """The assignment that the innermost part names that names one."""
+        """The assignment that the innermost part names, among the parts that name one."""
         for part in parts:
             named = [name for name in self.names if self.patterns[name].search(part)]
             if len(named) == 1:
@@ -576,7 +576,7 @@ class Releases:
         return None
 
     def is_untouched(self, assignment: str, path: Path) -> bool:
-        """Whether every text in it is the release's: then it may have been run, but nothing was written."""
+        """Whether every text in it is that of the release: it may have been run, but nothing was written."""
         cells = [cell for cell in cells_of(path) if cell.plain]
         own = self.texts[assignment]
         return bool(cells) and all(cell.plain in own or cell.is_as_some_release_had_it for cell in cells)
@@ -607,7 +607,7 @@ def cells_of(path: Path) -> list[Cell]:
 
 
 def marks(grade_id: str, text: str) -> Iterator[tuple[str, str]]:
-    """What a cell may be recognised by."""
+    """What identifies a cell."""
     if grade_id:
         yield "grade id", grade_id
     if len(text) > 20:  # shorter ones say nothing
@@ -623,7 +623,7 @@ def name_pattern(assignment: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class Claim:
-    """A notebook with the student and the assignment that it says it is of."""
+    """A notebook with the student and the assignment that it seems to belong to."""
 
     found: Found
     student: str
@@ -636,7 +636,7 @@ class Claim:
 
     @property
     def age(self) -> tuple[float, float, int]:
-        """Larger is newer: by date, then by the number that an LMS or a browser puts behind a name.
+        """Larger is newer: by date, then by the number that an LMS or a browser adds to a name.
 
         The dates in a student's archive only tell this student's own versions from each other.
         """
@@ -745,7 +745,7 @@ class Collector:
 
     @cached_property
     def depth_of_all(self) -> int:
-        """How many folders lie around everything."""
+        """How many folders contain everything."""
         paths = [*(found.given for found in self.download.notebooks), *self.download.folders]
         most = min(len(found.home) for found in self.download.notebooks)
         depths = (depth for depth in range(most) if len({path[depth] for path in paths if len(path) > depth}) > 1)
@@ -779,7 +779,7 @@ class Collector:
         return Claim(found, student, person, assignment, is_certain)
 
     def on_the_roster(self, name: str, canvas_id: str = "") -> Person:
-        """Whoever is called so. A repository is called after its assignment too, in front."""
+        """The person with this name. A repository's name begins with that of its assignment."""
         words = re.split(r"[-_ ]", name)
         people = self.roster.find([name], canvas_id)
         for skipped in range(1, len(words)):
@@ -820,7 +820,7 @@ class Collector:
         return self.name_beside_assignment(folders[0]) or self.without_repository(folders[0]) if folders else None
 
     def without_repository(self, folder: str) -> str:
-        """GitHub Classroom calls a repository after the assignment and the student: masks-ada."""
+        """GitHub Classroom names a repository after the assignment and the student: masks-ada."""
         words = folder.split("-")
         if words[-1] in ("main", "master") and len(words) > 2:  # a zip of one branch
             words = words[:-1]
@@ -857,14 +857,14 @@ class Collector:
         return None
 
     def folders_of(self, parts: tuple[str, ...]) -> tuple[str, ...]:
-        """The folders that are not called after an assignment."""
+        """The folders that are not named after an assignment."""
         return tuple(part for part in parts if not self.is_assignment(part))
 
     def is_assignment(self, part: str) -> bool:
         return any(pattern.fullmatch(part) for pattern in self.releases.patterns.values())
 
     def name_beside_assignment(self, name: str) -> str | None:
-        """What a name holds beside that of the assignment: ada_02_masks, 02_masks_ada, Copy of 02_masks (1)."""
+        """What is left of a name without the assignment: ada_02_masks, 02_masks_ada, Copy of 02_masks (1)."""
         for pattern in self.releases.patterns.values():
             rest, times = pattern.subn(" ", VERSION.sub("", COPY_OF.sub("", name)))
             if times:
