@@ -13,8 +13,8 @@ Recognised without being told:
 
 Anything else by a pattern. If class.toml names a roster, everybody is somebody on it. A notebook in which nothing was
 written is no submission. Who handed in a notebook, and when, is read from the name and the date that the download
-itself has for a file, folder or archive, since those come from the LMS. Those inside an archive that a student packed are
-not used for this.
+itself has for a file, folder or archive, since those come from the LMS. Those inside an archive that a student packed
+are not used for this.
 
 The download is untrusted, like everything that students send: nothing is unpacked under a name of its own, links are
 not followed, what becomes too large while it is unpacked is left out, and a problem with one file is reported with its
