@@ -63,7 +63,7 @@ PURPOSES = {
 
 def install(purpose: str, cpu: bool) -> int:
     extras, content = PURPOSES[purpose]
-    print(f"Step 1 of 3: a new environment in .venv, with Python {sys.version.split()[0]}", flush=True)
+    print(f"Step 1 of 3: the environment in .venv, with Python {sys.version.split()[0]}", flush=True)
     complaint = make_environment()
     if complaint:
         print(complaint, file=sys.stderr)
@@ -130,7 +130,8 @@ def told(line: str) -> str:
         name = download[1].rpartition("/")[2].split("-")[0]
         return f"downloading {name}, {download[2]}"
     if line.startswith("Installing collected packages:"):
-        return f"unpacking {line.count(',') + 1} packages"
+        number = line.count(",") + 1
+        return f"unpacking {number} package{'s' if number > 1 else ''}"
     return ""
 
 

@@ -458,7 +458,7 @@ def test_two_answers_merged_into_one_cell(master: NotebookNode, submission: dict
     cell(submission, "causal_mask")["source"] = both
     result = redo(master, submission)
     assert result.answers["causal_mask"] == result.answers["window_mask"] == both
-    assert cell(result.notebook, "window_mask").source.startswith("# window_mask stands in another cell")
+    assert cell(result.notebook, "window_mask").source.startswith("# window_mask is in another cell")
     assert "The answer window_mask is in the cell causal_mask." in result.notes
 
 
