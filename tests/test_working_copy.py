@@ -397,7 +397,7 @@ def test_build_deletes_nothing_and_tells_of_a_notebook_without_a_source(checkout
     leftover = notebooks / "03_positions.ipynb"
     leftover.write_text(released_text("03_positions"), encoding="utf-8")
     assert build.main([]) == 0
-    assert "No source makes notebooks/03_positions.ipynb" in capsys.readouterr().out
+    assert "notebooks/03_positions.ipynb has no source any more" in capsys.readouterr().out
     assert leftover.exists()
     assert build.main(["--check"]) == 1
 
