@@ -1,6 +1,6 @@
 """The roster: who is in the class. A CSV file named in class.toml, of one's own or as Moodle or Canvas export it.
 
-With a roster nobody is invented: what was handed in is somebody's on the list, or it is reported. Names and e-mail
+With a roster, every submission belongs to somebody on the list, or it is reported. Names and e-mail
 addresses go into nbgrader's gradebook, extra time counts at every deadline, LMS numbers go into the exports.
 """
 
@@ -93,7 +93,7 @@ class Roster:
         return found
 
     def find(self, said: Iterable[str], canvas_id: str = "") -> list[Person]:
-        """Those whom one of these names may mean, the number of Canvas first: it is certain."""
+        """The people that one of these names may mean. Canvas' number comes first, since it is certain."""
         if canvas_id:
             certain = [person for person in self.people if person.canvas_id == canvas_id]
             if certain:

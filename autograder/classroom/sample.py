@@ -491,7 +491,7 @@ def local_variables(text: str) -> set[str]:
 
 
 def sample_due_date(assignment: str) -> datetime:
-    """A Friday evening, one week after that of the assignment before."""
+    """A Friday evening, one week after the previous assignment."""
     number = int(assignment.partition("_")[0])
     return datetime(2026, 9, 4, 18, tzinfo=UTC) + timedelta(weeks=number)
 
