@@ -57,7 +57,7 @@ wheel: $(LAB)  ## build dist/: the package that students install, and the one fo
 	@$(PY) -m autograder.authoring.wheel dist
 	@ls dist/*.whl
 
-bench: $(TEST)  ## run all measurements (`python -m benchmarks --list` names the parts)
+bench: $(TEST)  ## run the measurements (`python -m benchmarks --list` names the parts)
 	@$(PY) -m benchmarks
 
 clean:  ## remove .venv and the tools' caches; your work stays
