@@ -255,7 +255,7 @@ def test_one_assignment_only(course: Course, download: Path) -> None:
     put(download, "ben/x.ipynb", b"{broken")
     collected = collect(course, download, "02_masks")
     assert who(collected) == {"ada/02_masks.ipynb": ("ada", "02_masks"), "ben/x.ipynb": ("ben", "02_masks")}
-    assert "It is for 03_positions, and only 02_masks" in reason(collected, "ada/03_positions.ipynb")
+    assert "It is for 03_positions, but only 02_masks" in reason(collected, "ada/03_positions.ipynb")
 
 
 def test_a_pattern(course: Course, download: Path) -> None:
