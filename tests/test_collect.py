@@ -1251,6 +1251,37 @@ def test_names_that_the_roster_explains(path: str, student: str, course: Course,
 
 
 @pytest.mark.parametrize(
+    "stranger",
+    [
+        "Eve Ada Lovelace_412351_assignsubmission_file_/x.ipynb",
+        "eve al1815/x.ipynb",
+        "eve-al1815/x.ipynb",
+        "eve_al1815_02_masks.ipynb",
+    ],
+)
+def test_nobody_becomes_another_by_ending_with_the_name(stranger: str, course: Course, download: Path) -> None:
+    with_roster(course, OWN)
+    own = "Ada Lovelace_412350_assignsubmission_file_/x.ipynb" if "assign" in stranger else "al1815/x.ipynb"
+    put(download, own, notebook(remark="Ada's"), MONDAY)
+    put(download, stranger, notebook(remark="a stranger's"), TUESDAY)
+    collected = collect(course, download)
+    assert course.submitted("02_masks", "al1815").read_bytes() == notebook(remark="Ada's")
+    assert [lost.path for lost in lost_work(course)] == [stranger], collected
+
+
+@pytest.mark.parametrize("login", ["al1815", "k-goedel", "eve-kgoedel", "ada", "Ada-Lovelace"])
+def test_who_chooses_a_login_does_not_choose_whose_a_repository_is(login: str, course: Course, download: Path) -> None:
+    """Everybody may call themselves at GitHub as they like: if the roster knows logins, these count, to the letter."""
+    with_roster(course, OWN)
+    for name, remark, date in (("masks-KGoedel", "Ada's", MONDAY), (f"masks-{login}", "a stranger's", TUESDAY)):
+        put(download, f"{name}/02_masks.ipynb", notebook(remark=remark), date)
+        put(download, f"{name}/.git/HEAD", b"ref")
+    collect(course, download)
+    assert course.submitted("02_masks", "al1815").read_bytes() == notebook(remark="Ada's")
+    assert [lost.path for lost in lost_work(course)] == [f"masks-{login}/02_masks.ipynb"]
+
+
+@pytest.mark.parametrize(
     ("text", "why"),
     [
         ("", "is empty"),
@@ -1304,3 +1335,18 @@ def test_if_nothing_was_on_time_the_last_counts(course: Course, download: Path) 
     put(download, "ada/02_masks (1).ipynb", notebook(remark="later"), TUESDAY)
     collect(course, download)
     assert course.submitted("02_masks", "ada").read_bytes() == notebook(remark="later")
+
+
+def test_of_what_was_handed_in_at_once_the_newest_counts(course: Course, download: Path) -> None:
+    """Drafts that lie in the same archive were handed in at the same moment: none of them is an earlier version."""
+    rules = 'time_zone = "UTC"\ncounts = "last_on_time"\n[assignments.02_masks]\ndue = "2026-03-02 12:00"\n'
+    (course.root / "class.toml").write_text(rules)
+    drafts = {f"draft {n}/02_masks.ipynb": notebook(remark=f"draft {n}") for n in range(3)}
+    newest = {"02_masks (1).ipynb": notebook(remark="on time")}
+    put(download, "ada/first.zip", zipped(drafts | newest), MONDAY)
+    put(download, "ada/02_masks.ipynb", notebook(remark="late"), TUESDAY)
+    put(download, "ben/02_masks.ipynb")
+    collect(course, download)
+    assert course.submitted("02_masks", "ada").read_bytes() == notebook(remark="on time")
+    kept = [path.read_bytes() for path in course.earlier("02_masks", "ada").iterdir()]
+    assert sorted(kept) == sorted([notebook(remark="on time"), notebook(remark="late")])

@@ -407,6 +407,29 @@ def test_a_page_does_not_grow_with_the_cells_that_a_student_adds(tmp_path: Path)
     assert "NameError: causal_mask" in page
 
 
+@pytest.mark.parametrize("piece", [" ", "<b>", "[", "\\begin{a}", "> ", "data:image/png;base64,"])
+def test_a_text_that_would_take_minutes_is_shown_as_it_stands(piece: str) -> None:
+    """Markdown of half a million characters would stop the pages of the whole class; formgrader's and `written` too."""
+    source = "x" + piece * (400_000 // len(piece)) + "y"
+    assert cleaned_markdown(source, {}) == f"<pre>{html.escape(source)}</pre>"
+
+
+@pytest.mark.parametrize("piece", ["**", "a.", (" " * 99 + "\n")])
+def test_code_that_would_take_minutes_has_no_colours(piece: str) -> None:
+    source = "if True:\n" + piece * (15_000 // len(piece)) + "z"
+    page = feedback.highlighted(source)
+    assert html.escape(source) in page and "<span" not in page
+    assert "<span" in feedback.highlighted("if True:\n    x = 1")
+
+
+def test_a_picture_that_colab_put_into_the_text_is_shown_whole() -> None:
+    picture = "data:image/png;base64," + "iVBORw0KGgo" * 30_000
+    answer = NotebookNode(cell_type="markdown", metadata={}, source=f"See ![sheet]({picture}).\n\nMore.")
+    tidy(answer)
+    page = cleaned_markdown(answer.source, {})
+    assert f'src="{picture}"' in page and "<p>More.</p>" in page
+
+
 def test_shortening_keeps_short_texts_whole() -> None:
     assert shortened("a\nb\n") == "a\nb\n"
     assert shortened("a\n" * 1000).endswith("a\n… 1601 more characters")

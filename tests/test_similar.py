@@ -184,6 +184,8 @@ def test_broken_code_is_compared_by_its_tokens():
         "if x:\n\t1\n        2",
         "'''",
         "async def f():\n    await x",
+        "(" + " " * 400_000,
+        "(" + "\t" * 400_000 + "#",
     ],
 )
 def test_hostile_text_is_read_without_harm(text, recwarn):

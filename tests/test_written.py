@@ -55,9 +55,11 @@ def notebook(text: str) -> NotebookNode:
     return made
 
 
-def hand_in(course: Course, student: str, text: str) -> None:
+def hand_in(course: Course, student: str, text: str, picture: str = "") -> None:
     """As `grade` does it: the notebook, then the gradebook."""
     judged = notebook(text)
+    if picture:
+        judged.cells[1].attachments = {"image.png": {"image/png": picture}}
     book.save_autograded(course, STEM, student, judged)
     with book.open_book(course) as gradebook:
         book.enter(course, gradebook, STEM, student, judged)
@@ -197,6 +199,22 @@ def test_marks_stay_through_regrading(course):
     (outcome,) = mark_written(course, [STEM])
     assert outcome.changes == ["cem: 1 → 2"] and marked(course)["cem"] == (2.0, False, None)
     assert mark_written(course, [STEM])[0].problems == []
+
+
+def test_another_picture_is_another_answer(course):
+    """A photograph of a sheet is called image.png each time."""
+    answer = "![sheet](attachment:image.png)"
+    hand_in(course, "ada", answer, "aaaa")
+    hand_in(course, "cem", answer, "bbbb")
+    mark_written(course, [STEM])
+    assert len({rows(course)[student]["answer"] for student in ("ada", "cem")}) == 2
+    fill(course, ada="0", cem="1")
+    mark_written(course, [STEM])
+    hand_in(course, "ada", answer, "cccc")
+    hand_in(course, "cem", answer, "bbbb")
+    (outcome,) = mark_written(course, [STEM])
+    assert outcome.problems == ["Ada Lovelace has handed in another answer since it was marked 0. Look at it again."]
+    assert marked(course)["ada"] == (0.0, True, None) and marked(course)["cem"] == (1.0, False, None)
 
 
 def test_a_mark_for_an_answer_that_has_changed_is_not_entered(course):

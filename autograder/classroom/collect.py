@@ -708,16 +708,15 @@ class Collector:
         depth, match = lms_name(found)
         if match and self.is_from_lms(found, depth):
             return self.claim_by_lms(found, match)
-        name = self.name_of_folder(found) or self.name_beside_assignment(found.given[-1])
+        folder = self.name_of_folder(found)
+        name = folder or self.name_beside_assignment(found.given[-1])
         if not name:
             raise Unclear(
                 "Nothing in its path tells whose it is. Put it into a folder with the student's name, or use --pattern."
             )
         if "assignsubmission" in name:
-            raise Unclear(
-                "Its name comes from Moodle, but those of other files beside it do not. Collect it separately."
-            )
-        return replace(self.claimed(found, name, name), by="folder")
+            raise Unclear("Its name comes from Moodle, but those of other files beside it do not. Collect it alone.")
+        return replace(self.claimed(found, name, name, is_folder=bool(folder)), by="folder")
 
     def claim_by_lms(self, found: Found, match: re.Match[str]) -> Claim:
         if match.re is INBOUND:
@@ -768,9 +767,17 @@ class Collector:
                 raise Unclear(f"The pattern finds the assignment {match['assignment']}, which is not released.")
         return self.claimed(found, match["student"], match["student"], named=named)
 
-    def claimed(self, found: Found, name: str, person: str, named: str | None = None, canvas_id: str = "") -> Claim:
+    def claimed(
+        self,
+        found: Found,
+        name: str,
+        person: str,
+        named: str | None = None,
+        canvas_id: str = "",
+        is_folder: bool = False,
+    ) -> Claim:
         if self.roster:
-            student = person = self.on_the_roster(name, canvas_id).id
+            student = person = self.on_the_roster(name, canvas_id, is_folder).id
         else:
             student = student_id(name)
         if not student:
@@ -778,12 +785,16 @@ class Collector:
         assignment, is_certain = self.assignment_of(found, named)
         return Claim(found, student, person, assignment, is_certain)
 
-    def on_the_roster(self, name: str, canvas_id: str = "") -> Person:
-        """The person with this name. A repository's name begins with that of its assignment."""
-        words = re.split(r"[-_ ]", name)
-        people = self.roster.find([name], canvas_id)
-        for skipped in range(1, len(words)):
-            people = people or self.roster.find(["-".join(words[skipped:])])
+    def on_the_roster(self, name: str, canvas_id: str = "", is_folder: bool = False) -> Person:
+        """The person with this name. A repository's name begins with that of its assignment, and then comes a login that
+        its owner chose: if the roster knows logins, nothing else tells whose it is.
+        """
+        words = name.split("-") if is_folder else [name]
+        by_login = is_folder and self.are_repositories and any(person.github for person in self.roster.people)
+        people: list[Person] = []
+        for skipped in range(1 + (self.shared_words(words) if is_folder else 0)):
+            rest = "-".join(words[skipped:])
+            people = people or (self.roster.with_login(rest) if by_login else self.roster.find([rest], canvas_id))
         if not people:
             raise Unclear(f"{name} is not on the roster, {self.roster.path}.")
         if len(people) > 1:
@@ -829,17 +840,29 @@ class Collector:
     def words_of_repositories(self, words: list[str]) -> int:
         """How many words in front stand for the assignment: those that all folders share, up to the last that an
         assignment may be called by. If git has made all of these folders, then all that they share."""
-        homes = [self.folders_of(found.home) for found in self.download.notebooks]
-        level = self.level or 0
-        folders = {home[: level + 1] for home in homes if len(home) > level}
-        others = [folder[-1].split("-") for folder in folders]
+        shared = self.shared_words(words)
+        if self.are_repositories and len(self.students_folders) > 1:
+            return shared
+        return max((n + 1 for n in range(shared) if self.is_of_an_assignment(words[n])), default=0)
+
+    def shared_words(self, words: list[str]) -> int:
+        """How many of these words stand in front in the names of all students' folders."""
+        others = [folder.split("-") for folder in self.students_folders]
         shared = 0
         while shared < min(map(len, [words, *others])) - 1 and all(o[shared] == words[shared] for o in others):
             shared += 1
-        made_by_git = any(self.download.repositories) and len(others) > 1
-        if made_by_git and {folder[-1] for folder in folders} <= {r[-1] for r in self.download.repositories if r}:
-            return shared
-        return max((n + 1 for n in range(shared) if self.is_of_an_assignment(words[n])), default=0)
+        return shared
+
+    @cached_property
+    def students_folders(self) -> set[str]:
+        homes = [self.folders_of(found.home) for found in self.download.notebooks]
+        level = self.level or 0
+        return {home[level] for home in homes if len(home) > level}
+
+    @cached_property
+    def are_repositories(self) -> bool:
+        """Whether git has made all of the students' folders."""
+        return bool(self.students_folders) and self.students_folders <= {r[-1] for r in self.download.repositories if r}
 
     def is_of_an_assignment(self, word: str) -> bool:
         known = {part for name in self.releases.names for part in re.split(r"[_\- ]+", name.casefold())}
@@ -908,10 +931,13 @@ class Collector:
                 self.leave(claim.found, sentence, is_lost=True)
             return
         *older, newest = sorted(versions, key=lambda claim: (claim.is_certain, claim.age))
-        for claim in older:
+        moments = {newest.found.date}
+        for claim in reversed(older):
             why = "newer" if claim.is_certain == newest.is_certain else f"certain to be {newest.assignment}"
             self.leave(claim.found, f"{newest.found.path} is {why}, so that one counts.")
-            if self.rules.counts == "last_on_time" and claim.found.date:
+            is_a_draft = claim.found.date in moments  # handed in together with a newer one
+            moments.add(claim.found.date)
+            if self.rules.counts == "last_on_time" and claim.found.date and not is_a_draft:
                 keep_as_earlier(
                     claim.found.copy, claim.found.date, self.course.earlier(claim.assignment, claim.student)
                 )
@@ -983,7 +1009,7 @@ class Collector:
         """If it is known what this is a download of, the student gets an empty submission: zeros with a reason."""
         sentence = NO_NOTEBOOK
         moodle = MOODLE.fullmatch(folder[-1])
-        student = self.id_of_folder(moodle["name"] if moodle else folder[-1])
+        student = self.id_of_folder(moodle["name"] if moodle else folder[-1], is_folder=moodle is None)
         if not self.assignment or not student:
             return sentence
         target = self.course.submitted(self.assignment, student)
@@ -995,9 +1021,9 @@ class Collector:
             return f"{sentence} No folder can be made for {student}: {why(error)}."
         return f"{sentence} {student} counts as having handed in nothing."
 
-    def id_of_folder(self, name: str) -> str:
+    def id_of_folder(self, name: str, is_folder: bool) -> str:
         try:
-            return self.on_the_roster(name).id if self.roster else student_id(name)
+            return self.on_the_roster(name, is_folder=is_folder).id if self.roster else student_id(name)
         except Unclear:
             return ""
 

@@ -101,6 +101,10 @@ class Roster:
         ids = set().union(*(self.by_key.get(key(text), set()) for text in said))
         return [person for person in self.people if person.id in ids]
 
+    def with_login(self, login: str) -> list[Person]:
+        """Those with this login at GitHub, where k-goedel is somebody else than kgoedel."""
+        return [person for person in self.people if person.github.casefold() == login.casefold() != ""]
+
     def extra_time(self, student: str) -> timedelta:
         person = self.by_id.get(student)
         return person.extra_time if person else timedelta()

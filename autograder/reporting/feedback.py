@@ -65,6 +65,8 @@ ENOUGH_FOR_TWO = 8  # pages that are worth a second process
 MOST_OUTPUTS = 30  # of a cell
 MOST_LINES = 200  # of an output
 MOST_CHARACTERS = 20_000  # of a source, or of an output that is text
+MOST_OF_MARKDOWN = 25_000  # characters beside pictures: the time for some texts grows with the square of their length
+WIDEST_CODE, LONGEST_GAP = 1_000, 150  # characters of a line, and of white space: so does the time for their colours
 MOST_OF_OPEN_CELLS = 250_000  # characters of all cells that nbgrader does not know; those of the course have 60,000
 MOST_OF_A_REPORT = 100_000  # characters of HTML; the largest real ones have 80,000
 MOST_OF_A_PICTURE = 3_000_000  # characters of base64
@@ -163,6 +165,8 @@ STYLE_VALUE = re.compile(
 )
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 PICTURE = re.compile(rf"data:image/(?:png|jpeg|gif);base64,{BASE64.pattern}")
+PICTURE_IN_TEXT = re.compile(r"data:image/(?:png|jpeg|gif);base64,[A-Za-z0-9+/]{99,}=*")
+LONG_GAP = re.compile(rf"\s{{{LONGEST_GAP}}}")
 LINK = re.compile(r"#|https?:|mailto:")
 
 
@@ -209,14 +213,29 @@ def cleaned_markdown(source: str, attachments: Any) -> str:
     """The HTML of a text, or the text as it stands if no HTML can be made of it."""
     renderer = FormulaRenderer(attachments)
     try:
+        if len(without_pictures(source)) > MOST_OF_MARKDOWN:
+            raise ValueError
         return renderer.filled(cleaned(MarkdownWithMath(renderer=renderer).render(source)))
     except (ValueError, TypeError, LookupError, RecursionError):  # deeply nested quotations
         return f"<pre>{html.escape(sound(source))}</pre>"
 
 
+def without_pictures(source: str) -> str:
+    """A text without the pictures that Colab puts into it."""
+    return PICTURE_IN_TEXT.sub("", source)
+
+
+@lru_cache(maxsize=2_000)
+def highlighted(source: str) -> str:
+    """Code in colours, if that does not take too long."""
+    if LONG_GAP.search(source) or any(len(line) > WIDEST_CODE for line in source.splitlines()):
+        return f'<div class="highlight"><pre>{html.escape(source)}</pre></div>'
+    return str(in_colours(source))
+
+
 # A class has most of its cells in common.
 markdown_without_pictures = lru_cache(maxsize=2_000)(lambda source: cleaned_markdown(source, {}))
-highlighted = lru_cache(maxsize=2_000)(Highlight2HTML(pygments_lexer="ipython3"))
+in_colours = Highlight2HTML(pygments_lexer="ipython3")
 dark_code = lru_cache(lambda: HtmlFormatter(style="github-dark").get_style_defs(".highlight"))
 
 
@@ -255,7 +274,9 @@ def tidy(cell: NotebookNode) -> None:
     cell.source = as_text(cell.get("source"))
     if is_test:
         cell.source = HIDDEN_TESTS.sub("", cell.source).rstrip()
-    cell.source = shortened(cell.source)
+    is_text = cell.cell_type == "markdown"
+    if not is_text or shortened(without_pictures(cell.source)) != without_pictures(cell.source):
+        cell.source = shortened(cell.source)
     cell.metadata = NotebookNode(kept_metadata(as_dict(cell.get("metadata")), details))
     if cell.cell_type != "code":
         return

@@ -152,7 +152,7 @@ def plain_code(text: str) -> str:
             return ast.unparse(Bare().visit(tree))
     except (RecursionError, ValueError):
         pass
-    return re.sub(r"[ \t]*#.*", "", text)
+    return re.sub(r"(?<![ \t])[ \t]*#.*", "", text[:LONGEST])  # from the first of many spaces on, and from no other
 
 
 def parsed(text: str) -> ast.Module | None:

@@ -70,11 +70,13 @@ class Answer:
     mark: Mark
     name: str  # of the student
     text: str
+    pictures: Mapping[str, object]  # that were pasted into it
     page: Markup
 
     @property
     def digest(self) -> str:
-        return digest(self.text)
+        """Tells whether it is still the answer that was marked."""
+        return digest(self.text + (json.dumps(self.pictures, sort_keys=True) if self.pictures else ""))
 
 
 @dataclass
@@ -104,7 +106,7 @@ class Row:
 
 
 def digest(text: str) -> str:
-    """Tells whether an answer is still the one that was marked."""
+    """A few letters that are others for another text. White space does not matter."""
     return hashlib.sha256(" ".join(text.split()).encode("utf-8", "replace")).hexdigest()[:8]
 
 
@@ -205,7 +207,7 @@ def answers_to(course: Course, question: Question, marks: Sequence[Mark]) -> lis
             continue
         text, attachments = answer_in(course.autograded(question.assignment, mark.student), question.name)
         page = Markup(cleaned_markdown(text, attachments))
-        found.append(Answer(mark, names.get(mark.student, mark.student), text, page))
+        found.append(Answer(mark, names.get(mark.student, mark.student), text, attachments, page))
     return sorted(found, key=lambda answer: (answer.digest, digest(answer.mark.student)))
 
 
