@@ -786,7 +786,7 @@ class Collector:
         return Claim(found, student, person, assignment, is_certain)
 
     def on_the_roster(self, name: str, canvas_id: str = "", is_folder: bool = False) -> Person:
-        """The person with this name. A repository's name begins with that of its assignment, and then comes a login that
+        """The person with this name. A repository's name begins with that of its assignment; then comes a login that
         its owner chose: if the roster knows logins, nothing else tells whose it is.
         """
         words = name.split("-") if is_folder else [name]
