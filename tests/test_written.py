@@ -177,7 +177,7 @@ def test_a_mark_given_in_formgrader_is_neither_lost_nor_overwritten(course):
     (outcome,) = mark_written(course, [STEM])
     assert outcome.changes == ["cem: no mark → 2"]
     (problem,) = outcome.problems
-    assert "ada was given 0.5 elsewhere since" in problem
+    assert "ada has been given 0.5 elsewhere since" in problem
     assert marked(course)["ada"][0] == 0.5 and rows(course)["ada"]["mark"] == "0.5"
     (kept,) = (course.root / "kept" / "written" / STEM).glob("why.csv")
     assert ",1," in kept.read_text(), "the table with the other mark is still there"
