@@ -44,6 +44,7 @@ from nbformat import NotebookNode
 from autograder.classroom.seed import PUBLIC
 from autograder.hidden import all_hidden
 from autograder.judging import work
+from autograder.judging.judge import LOOKS_INSIDE
 from autograder.judging.work import Result, Task
 from autograder.walls.inside.walls import LANDLOCK, MEGABYTE, NAMESPACES, SECCOMP, Limits, Wall, probe
 from autograder.walls.inside.walls import LIMITS as LIMITS_WALL
@@ -195,6 +196,26 @@ def test_a_test_judges_by_what_implementations_do(attack: TestAttack):
     assert result.verdict.status == "graded", result.verdict.reason
     assert score(by_name(result)[TESTED]) <= attack.gains
     assert any(proof in said(result) for proof in attack.proof), said(result)[:2000]
+    looks_inside = any(
+        word in attack.source for word in ("__code__", "__globals__", "inspect", "setprofile", "gc.", ".checking")
+    )
+    assert looks_inside == any("Please look at it" in note for note in result.verdict.notes)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import dis\nlist(dis.get_instructions(causal_mask))",
+        "from inspect import stack, getargvalues",
+        "error.__traceback__.tb_frame",
+        "generator.gi_frame.f_back",
+        "import gc",
+        "marshal.dumps",
+    ],
+)
+def test_who_may_be_taking_a_disguise_apart_is_shown_to_a_person(source: str):
+    assert LOOKS_INSIDE.search(source)
+    assert not LOOKS_INSIDE.search("# inspects the discarded gcd\nreturn display(causal_mask(4)).equal(expected)")
 
 
 @together

@@ -493,7 +493,7 @@ def test_a_folder_in_an_archive_is_nobody_and_hides_nobody(course: Course, downl
     )
     put(download, "Grace_2_assignsubmission_file_/essay.docx", b"x")
     collected = collect(course, download, "02_masks")
-    assert "Grace counts as having handed in nothing" in reason(collected, "Grace_2_assignsubmission_file_")
+    assert "Grace counts as having handed in an empty notebook" in reason(collected, "Grace_2_assignsubmission_file_")
     put(download, "Ada_1_assignsubmission_file_/hw.zip", zipped({"Kim_3_assignsubmission_file_/": b""}))
     assert "Kim" not in [each.split("_")[0] for each in course.students("02_masks")]
 
@@ -627,7 +627,7 @@ def test_who_hands_in_no_notebook_of_a_known_assignment_has_an_empty_submission(
     put(download, "ada/02_masks.ipynb")
     put(download, "ben/essay.docx", b"x")
     collected = collect(course, download, assignment="02_masks")
-    assert "ben counts as having handed in nothing" in reason(collected, "ben")
+    assert "ben counts as having handed in an empty notebook" in reason(collected, "ben")
     assert course.students("02_masks") == ["ada", "ben"]
     assert not course.submitted("02_masks", "ben").exists()
 
@@ -1305,6 +1305,14 @@ def test_what_was_lost_is_forgotten_when_it_is_placed(course: Course, download: 
     path.rename(download / "ada" / "homework.ipynb")
     assert only(collect(course, download)).student == "ada"
     assert lost_work(course) == []
+
+
+def test_another_download_of_the_same_name_forgets_nothing(course: Course, tmp_path: Path) -> None:
+    """Canvas calls each of its downloads submissions.zip."""
+    for week, name in (("week 1", "first"), ("week 2", "second"), ("week 2", "third")):
+        put(tmp_path, f"{week}/submissions.zip", zipped({f"{name}.ipynb": notebook()}))
+        collect(course, tmp_path / week / "submissions.zip")
+    assert [lost.path for lost in lost_work(course)] == ["first.ipynb", "third.ipynb"]
 
 
 # --- the last one on time -------------------------------------------------------------------------------

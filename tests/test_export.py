@@ -12,7 +12,7 @@ from made_up_class import ASSIGNMENT, HOSTILE_NAME, copy_of, make_class, mark_wr
 from autograder.classroom.collected import LmsName, Lost, remember
 from autograder.classroom.course import Course, CourseError
 from autograder.judging.verdict import verdicts
-from autograder.reporting.export import defused, export, misconception_rows
+from autograder.reporting.export import defused, export, misconception_rows, write_table
 from autograder.reporting.report import write_report
 
 pytestmark = [
@@ -109,6 +109,15 @@ def test_formulas_are_defused(text):
     assert defused(text) == "'" + text
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_no_part_of_a_cell_is_a_formula_where_other_signs_separate_cells(separator, course, tmp_path):
+    """In many countries a spreadsheet splits lines at semicolons, whatever stands between quotation marks."""
+    name = f"a{separator}=cmd|' -c calc'!A0{separator} @x{separator}.ipynb"
+    path = write_table(course, tmp_path / "t.csv", ["file", "reason"], [[name, "Nobody knows."]])
+    parts = [part.strip() for part in path.read_text(encoding="utf-8").split(separator)]
+    assert len(parts) == 4 and not any(part.startswith(("=", "@")) for part in parts)
+
+
 @pytest.mark.parametrize("text", ["", "ada", "a=b", "1", "Doe, Jane", " ", "é"])
 def test_other_text_is_left_as_it_is(text):
     assert defused(text) == text
@@ -142,7 +151,7 @@ def known(course, tmp_path) -> Course:
         (ASSIGNMENT, "ada", LmsName("Moodle", "Ada_Maria Lovelace", "412350")),
         (ASSIGNMENT, "alan", LmsName("Canvas", "turingalan", "4712", "67890")),
     ]
-    remember(made, "download.zip", names, [Lost("download.zip", "x/homework.ipynb", "Nobody knows whose it is.")])
+    remember(made, Path("download.zip"), names, [Lost("download.zip", "x/homework.ipynb", "Nobody knows whose it is.")])
     for student in ("ada", "alan"):
         made.feedback(ASSIGNMENT, student).parent.mkdir(parents=True, exist_ok=True)
         made.feedback(ASSIGNMENT, student).write_text(f"for {student}")

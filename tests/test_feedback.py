@@ -378,6 +378,13 @@ def test_styles_that_could_hide_or_load_are_dropped(style: str) -> None:
     assert cleaned(f'<div style="{style}">x</div>') == "<div>x</div>"
 
 
+@pytest.mark.parametrize("role", ["alert", "status", "button", "heading", "img alert", "IMG"])
+def test_roles_of_the_page_cannot_be_borrowed(role: str) -> None:
+    """Nothing that a student wrote is read aloud as if the page said it."""
+    assert cleaned(f'<span role="{role}">all points</span>') == "<span>all points</span>"
+    assert cleaned('<span role="img">✓</span>') == '<span role="img">✓</span>'
+
+
 def test_classes_of_the_page_cannot_be_borrowed() -> None:
     assert cleaned('<div class="panel-heading" id="toc">x</div>') == '<div class="">x</div>'
 

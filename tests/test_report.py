@@ -330,7 +330,7 @@ def test_the_roster_gives_names_and_tells_who_is_absent(tmp_path):
     course = with_answers(tmp_path, {"eva": ("causal_mask", "is_additive"), "guest": ("causal_mask", None)})
     (tmp_path / "class.toml").write_text('roster = "roster.csv"\n', encoding="utf-8")
     (tmp_path / "roster.csv").write_text("id,first_name,last_name\neva,Eva,Lu\nmax,Max,Born\n", encoding="utf-8")
-    remember(course, "moodle.zip", [], [Lost("moodle.zip", "of_bob.ipynb", "Nobody is called bob.")])
+    remember(course, tmp_path / "moodle.zip", [], [Lost("moodle.zip", "of_bob.ipynb", "Nobody is called bob.")])
     text = " ".join(Markup(write_report(course).read_text(encoding="utf-8")).text.split())
     assert "Max BornHas handed in nothing." in text and "Eva Lu" in text and "guest" in text
     assert "1 file could not be placed." in text and "Nobody is called bob." in text

@@ -146,8 +146,10 @@ def collect(course: Course, downloaded: Path, assignment: str | None = None, pat
         download.read(downloaded)
         collector = Collector(course, download, downloaded.stem, assignment, rule)
         collected = collector.collect()
-    lost = [Lost(downloaded.name, left.path, left.reason) for left in collected.unplaced if left.is_lost]
-    remember(course, downloaded.name, collector.lms_names, lost)
+    whole = downloaded.resolve()
+    left = [each for each in collected.unplaced if each.is_lost]
+    lost = [Lost(whole.name, each.path, each.reason, str(whole.parent)) for each in left]
+    remember(course, whole, collector.lms_names, lost)
     return collected
 
 
@@ -1019,7 +1021,7 @@ class Collector:
             target.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             return f"{sentence} No folder can be made for {student}: {why(error)}."
-        return f"{sentence} {student} counts as having handed in nothing."
+        return f"{sentence} {student} counts as having handed in an empty notebook."
 
     def id_of_folder(self, name: str, is_folder: bool) -> str:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from autograder.classroom.course import Course
@@ -33,6 +34,7 @@ class Lost:
     download: str
     path: str
     reason: str
+    folder: str = ""  # in which the download lay: many are called submissions.zip
 
 
 def read(course: Course) -> dict[str, Any]:
@@ -55,16 +57,17 @@ def lost_work(course: Course) -> list[Lost]:
     return [Lost(**entry) for entry in read(course).get("lost", [])]
 
 
-def remember(course: Course, download: str, names: Iterable[tuple[str, str, LmsName]], lost: Iterable[Lost]) -> None:
+def remember(course: Course, download: Path, names: Iterable[tuple[str, str, LmsName]], lost: Iterable[Lost]) -> None:
     """Note what came of collecting a download. What an earlier look at the same download said is forgotten.
 
-    names: (assignment, student, name).
+    download: its whole path. names: (assignment, student, name).
     """
     before = read(course)
     known = before.get("names", {})
     for assignment, student, name in names:
         known.setdefault(assignment, {})[student] = asdict(name)
-    kept = [entry for entry in lost_work(course) if entry.download != download]
+    this = download.name, str(download.parent)
+    kept = [entry for entry in lost_work(course) if (entry.download, entry.folder) != this]
     data = {"names": known, "lost": [asdict(entry) for entry in [*kept, *lost]]}
     if before or known or data["lost"]:
         course.ledger.write(course.root / FILE, json.dumps(data, indent=1, ensure_ascii=False) + "\n")

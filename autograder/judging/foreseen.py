@@ -11,6 +11,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from torch import Tensor
+
 from autograder.hidden import all_hidden
 from autograder.walls.foresight import BEGINNING, Question, Reading, Script, key_of
 from course_lib.checking.bench import Answer, Bench
@@ -74,10 +76,17 @@ class Recording:
         self.exercise = exercise
         self.parts: list[list[Question]] = []
         self.modules: Iterator[int] = itertools.count(first_module)
+        self.answered: dict[int, Tensor] = {}  # by id; kept alive, so that no id has two meanings
+        self.is_asked_with_answers = False
         self.bench = RecordedBench(self, Bench(exercise.reference))
 
     def scripts(self) -> list[Script]:
-        """One script, or none if something was asked with a tensor that a property has changed since."""
+        """One script, or none if something was asked with a tensor that a property has changed since.
+
+        None either if a question holds what an earlier one was answered: sent ahead, it would give a right answer away.
+        """
+        if self.is_asked_with_answers:
+            return []
         before = {0: BEGINNING}
         for question in itertools.chain(*self.parts):
             key = key_of(before.get(question.bench, BEGINNING), question.operation, question.details)
@@ -88,6 +97,15 @@ class Recording:
             if question.built is not None:
                 before[question.built] = key
         return [Script(self.parts)] if any(self.parts) else []
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """All tensors in plain data."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list | set | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from tensors_in(item)
 
 
 class RecordedBench(Bench):
@@ -101,11 +119,14 @@ class RecordedBench(Bench):
 
     def ask(self, operation: str, *details: Any) -> Answer:
         key = key_of(self.key, operation, details)
+        answered = self.recording.answered
+        self.recording.is_asked_with_answers |= any(id(tensor) in answered for tensor in tensors_in(details))
         built = next(self.recording.modules) if operation == "build" else None
         self.recording.parts[-1].append(Question(self.number, operation, details, built, key))
         if self.number:
             self.key = key
         answer = self.bench.ask(operation, *details)
         if built is None:
+            answered |= {id(tensor): tensor for tensor in tensors_in(answer.value)}
             return answer
         return Answer(RecordedBench(self.recording, answer.value, built, key), answer.changed)

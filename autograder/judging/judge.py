@@ -46,7 +46,7 @@ USES_THE_REFERENCE = "uses_the_reference"
 MOST_RESTARTS = 5  # of a run whose code keeps ending its process
 LOOKS_INSIDE = re.compile(
     r"__code__|__globals__|__closure__|f_code|f_locals|getsource|course_lib\.checking|get_objects|get_referrers|settrace"
-    r"|setprofile|currentframe|_getframe|ctypes"
+    r"|setprofile|currentframe|_getframe|ctypes|tb_frame|f_back|\b(?:inspect|dis|gc|marshal)\b"
 )
 MISSING_NAME = re.compile(r"name '(\w+)' is not defined")
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ from autograder.classroom.roster import Person
 from autograder.reporting.report import graded_assignments, has_gradebook, holders, read_verdicts, sentence_for
 
 FORMULA_SIGNS = "=+-@＝＋－＠"  # the wide ones too, which some spreadsheets read as the others
+BEHIND_A_SEPARATOR = re.compile(rf"([;\t]\s*)(?=[{re.escape(FORMULA_SIGNS)}])")
 
 
 def export(course: Course, folder: Path) -> list[Path]:
@@ -291,9 +293,14 @@ def write_table(
     table = io.StringIO()
     writer = csv.writer(table, quoting=quoting)
     writer.writerow(columns)
-    writer.writerows([defused(value) if isinstance(value, str) else value for value in row] for row in rows)
+    writer.writerows([undivided(value) if isinstance(value, str) else value for value in row] for row in rows)
     course.ledger.write(path, table.getvalue().encode("utf-8", errors="backslashreplace"))
     return path
+
+
+def undivided(text: str) -> str:
+    """The same also for spreadsheets that divide a line at semicolons or tabs, as those of many countries do."""
+    return defused(BEHIND_A_SEPARATOR.sub(r"\1'", text))
 
 
 def defused(text: str) -> str:

@@ -180,6 +180,8 @@ def kept_attribute(tag: str, name: str, value: str) -> str | None:
         return value if PICTURE.fullmatch(value) else None
     if name == "href":
         return value if LINK.match(value) else None
+    if name == "role":
+        return value if value == "img" else None
     return value
 
 

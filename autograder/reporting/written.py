@@ -28,7 +28,7 @@ from nbgrader.api import Gradebook
 from autograder.classroom.answers import grade_id_of
 from autograder.classroom.book import one_at_a_time, open_book
 from autograder.classroom.course import Course, CourseError
-from autograder.reporting.export import defused
+from autograder.reporting.export import defused, undivided
 from autograder.reporting.feedback import QUESTION, cleaned_markdown
 from autograder.reporting.gradebook import Mark, has_gradebook, people, written_marks
 from autograder.reporting.report import rendered
@@ -387,6 +387,6 @@ def table_of(question: Question, answers: Iterable[Answer]) -> str:
     lines = csv.writer(table, lineterminator="\n")
     lines.writerow(COLUMNS)
     for a in answers:
-        cells = (question.id, a.mark.student, a.name, a.digest, mark_text(a), a.mark.comment)
+        cells = (question.id, a.mark.student, undivided(a.name), a.digest, mark_text(a), a.mark.comment)
         lines.writerow([defused(cell) for cell in cells])
     return table.getvalue()
