@@ -5,7 +5,7 @@
 
 # The first of these that works is used. To choose: make lab PYTHON=python3.12 (after `make clean` if .venv exists).
 PYTHON ?= python3 python3.13 python3.12 python3.11
-# Passed on, as in: make lab LAB_ARGS=--port=9000, make test PYTEST_ARGS='-k masks'
+# Passed on, for example: make lab LAB_ARGS=--port=9000, make test PYTEST_ARGS='-k masks'
 LAB_ARGS ?=
 PYTEST_ARGS ?=
 BRANCH ?= main
@@ -21,10 +21,10 @@ TEST := .venv/test.ready
 help:  ## list the commands
 	@sed -n 's/^\([a-z]*\):[^#]*## *\(.*\)/make \1|\2/p' Makefile | awk -F'|' '{printf "%-11s %s\n", $$1, $$2}'
 
-lab: $(LAB)  ## open your own copy of the notebooks, in work/, in JupyterLab (the first time: CPU=1 takes the smaller PyTorch)
+lab: $(LAB)  ## open your own copy of the notebooks, in work/, in JupyterLab (CPU=1 the first time: PyTorch's smaller build)
 	@exec $(PY) -m autograder.working_copy --open $(LAB_ARGS)
 
-test: lint pytest  ## check style and types, run every test
+test: lint pytest  ## check style and types, then run all tests
 
 pytest: $(TEST)
 	$(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
@@ -34,21 +34,21 @@ lint: $(TEST)  ## check style and types
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 
-build: $(LAB)  ## make notebooks/ from solutions/, and the index of mistakes (CHECK=1: only say whether they are up to date)
+build: $(LAB)  ## build notebooks/ from solutions/, and the index of mistakes (CHECK=1: only say whether they are up to date)
 	@$(PY) -m autograder.authoring.build $(if $(CHECK),--check)
 	@$(PY) -m course_lib.checking $(if $(CHECK),--check)
 
-claims: $(LAB)  ## prove what the text says about whole trainings, where it has changed (minutes)
+claims: $(LAB)  ## run full trainings to prove what the text says about them, where it has changed (takes minutes)
 	@$(PY) -m autograder.authoring.claims
 
-adopt: $(LAB)  ## the course is yours: REPOSITORY=https://github.com/you/your-course BRANCH=main; changes all links
+adopt: $(LAB)  ## move the course to your own repository: REPOSITORY=https://github.com/you/your-course BRANCH=main
 	@$(PY) -m autograder.authoring.adopt "$(REPOSITORY)" "$(BRANCH)"
 	@$(MAKE) build
 
-book: $(BOOK)  ## make the book in site/ (SOLUTIONS=1: the instructor's edition; WHOLE=1: with whole trainings)
+book: $(BOOK)  ## build the book in site/ (SOLUTIONS=1: the instructor's edition; WHOLE=1: with full trainings)
 	@$(PY) -m book $(if $(SOLUTIONS),--solutions) $(if $(WHOLE),--whole)
 
-grade: $(LAB)  ## release the assignments, grade a sample class of 24, write feedback and report
+grade: $(LAB)  ## release the assignments, grade a sample class of 24, write feedback, report and exports
 	@$(PY) -m autograder sample
 
 wheel: $(LAB)  ## build dist/: the package that students install, and the one for instructors without this repository
@@ -57,7 +57,7 @@ wheel: $(LAB)  ## build dist/: the package that students install, and the one fo
 	@$(PY) -m autograder.authoring.wheel dist
 	@ls dist/*.whl
 
-bench: $(TEST)  ## measure speed
+bench: $(TEST)  ## run the measurements (`python -m benchmarks --list` names the parts)
 	@$(PY) -m benchmarks
 
 clean:  ## remove .venv and the tools' caches; your work stays
@@ -68,11 +68,11 @@ clean:  ## remove .venv and the tools' caches; your work stays
 
 # --- the environment ---------------------------------------------------------------------------------------------
 # Three stamps: what a student needs, what the book needs on top, and what the tests need on top of both. A stamp is
-# removed before its installation and written after it, so a stamp that is there means that the installation was whole.
-# After an interruption there is none, and .venv is made anew (pip has kept what it had downloaded).
+# removed before its installation and written after it, so a stamp means that the installation was complete. After an
+# interruption there is none, and .venv is made again (pip has kept what it had downloaded).
 
-# Does .venv run, and was it made in this very folder? Python may have been upgraded away beneath it, or the folder
-# moved, which the editable installation does not survive.
+# Does .venv run, and was it made in this very folder? Its Python may have been upgraded since, or the folder
+# moved; an editable installation survives neither.
 VENV_RUNS := $(shell test "$$(cat .venv/folder 2>/dev/null)" = "$$(pwd -P)" && $(PY) -c 'import pip' 2>/dev/null && echo yes)
 
 SUITABLE := import sys, ssl, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
@@ -84,12 +84,12 @@ remove_venv = \
 	fi; \
 	rm -rf $(1)
 
-# Runs $(1) with the first Python that fits.
+# Runs $(1) with the first suitable Python.
 with_python = \
 	for python in $(PYTHON); do \
 		if "$$python" -c '$(SUITABLE)' >/dev/null 2>&1; then "$$python" $(1); exit; fi; \
 	done; \
-	echo "None of these is a Python that fits: $(PYTHON)." >&2; \
+	echo "None of these is a suitable Python: $(PYTHON)." >&2; \
 	echo "Install Python 3.11, 3.12 or 3.13 with venv (Debian: apt-get install python3-venv), or name one: PYTHON=/path/to/python3" >&2; \
 	exit 1
 
@@ -109,18 +109,18 @@ $(TEST): $(LAB)
 	@$(call with_python,install.py --tests $(if $(CPU),--cpu))
 	@touch $(LAB) $(BOOK) $(TEST)
 
-# PyTorch stays at its pin unless TORCH says otherwise; everything else moves to the newest that fits.
+# PyTorch stays at its pin unless TORCH says otherwise; everything else moves to the newest compatible version.
 TORCH ?= $(shell sed -n 's/^torch==//p' constraints.txt)
 
-# The lowest Python that is promised resolves; every other one must be able to install the same.
+# The lowest supported Python resolves the versions; every other one must be able to install the same.
 lock: PYTHON = python3.11 python3
-lock:  ## resolve all versions anew into constraints.txt and environment.yml (TORCH=2.14.0: another PyTorch)
+lock:  ## pin the newest versions in constraints.txt and environment.yml (TORCH=2.14.0: another PyTorch)
 	@$(call remove_venv,.venv-lock)
 	@mkdir .venv-lock && pwd -P > .venv-lock/folder
 	@$(call with_python,-m venv .venv-lock)
 	@git diff --quiet HEAD -- constraints.txt 2>/dev/null || { \
 		n=1; while [ -e constraints.$$n.txt ]; do n=$$((n + 1)); done; cp constraints.txt constraints.$$n.txt; \
-		echo "constraints.txt was not as git has it: that version is now constraints.$$n.txt"; }
+		echo "constraints.txt differed from the version in git: it was saved as constraints.$$n.txt"; }
 	@.venv-lock/bin/python -m pip install -q --upgrade pip packaging
 	@.venv-lock/bin/python .ci/lock.py $(TORCH)
 	@rm -rf .venv-lock

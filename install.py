@@ -1,11 +1,11 @@
 """Makes the course's environment in .venv, and says what it is doing: `python install.py`, where there is no `make`.
 
-`make` runs the same. Nothing but the standard library is needed. An environment that this did not make is left alone.
-After an interruption or a failure, give the same command again: pip keeps what it has downloaded.
+`make` runs this file too. It needs only the standard library, and leaves alone any .venv that it did not make.
+After an interruption or a failure, run the same command again: pip keeps what it has downloaded.
 
-    python install.py                 all that students and instructors need
-    python install.py --book          what `python -m book` needs as well
-    python install.py --tests         what the test suite needs as well
+    python install.py                 everything that students and instructors need
+    python install.py --book          also what `python -m book` needs
+    python install.py --tests         also what the test suite needs
     python install.py --cpu           PyTorch's smaller build, for Linux without a GPU
 """
 
@@ -30,9 +30,9 @@ NO_NETWORK = (
     "ConnectTimeoutError",
 )
 ADVICE = {
-    NO_NETWORK: "The package index cannot be reached. The first installation needs a network (later ones do not); "
-    "a mirror or a proxy goes into pip's own settings.",
-    ("No space left on device",): "The disk is full: PyTorch needs 2 GB with --cpu, and up to 8 GB without on Linux.",
+    NO_NETWORK: "The package index cannot be reached. The first installation needs a network connection; "
+    "set a mirror or a proxy in pip's own settings.",
+    ("No space left on device",): "The disk is full: PyTorch needs 2 GB with --cpu, up to 8 GB without it on Linux.",
     (
         "Permission denied",
         "Read-only file system",
@@ -42,14 +42,14 @@ ADVICE = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Make the course's environment in .venv.")
-    parser.add_argument("--book", action="store_true", help="with what builds the book")
-    parser.add_argument("--tests", action="store_true", help="with the tools of the test suite")
-    parser.add_argument("--cpu", action="store_true", help="with PyTorch's smaller build, for machines without a GPU")
+    parser.add_argument("--book", action="store_true", help="also install what builds the book")
+    parser.add_argument("--tests", action="store_true", help="also install the tools of the test suite")
+    parser.add_argument("--cpu", action="store_true", help="install PyTorch's smaller build, for Linux without a GPU")
     options = parser.parse_args()
     try:
         return install("test" if options.tests else "book" if options.book else "lab", options.cpu)
     except KeyboardInterrupt:
-        print("Stopped. Give the same command again: pip keeps what it has downloaded.", file=sys.stderr)
+        print("Stopped. Run the same command again: pip keeps what it has downloaded.", file=sys.stderr)
         return 130
 
 
@@ -63,7 +63,7 @@ PURPOSES = {
 
 def install(purpose: str, cpu: bool) -> int:
     extras, content = PURPOSES[purpose]
-    print(f"Step 1 of 3: a new environment in .venv, with Python {sys.version.split()[0]}", flush=True)
+    print(f"Step 1 of 3: the environment in .venv, with Python {sys.version.split()[0]}", flush=True)
     complaint = make_environment()
     if complaint:
         print(complaint, file=sys.stderr)
@@ -75,7 +75,7 @@ def install(purpose: str, cpu: bool) -> int:
     index = ["--extra-index-url", CPU_INDEX] if cpu else []
     if not pip(*index, "--no-build-isolation", "-e", f".[{extras}]"):
         return 1
-    # No "Jupyter news" question, no look for updates: the course asks nothing of the network.
+    # No "Jupyter news" question and no search for updates: the course needs no network.
     news = ["labextension", "disable", "--level=sys_prefix", "@jupyterlab/apputils-extension:announcements"]
     subprocess.run([str(python_of(VENV)), "-m", "jupyter", *news], capture_output=True)
     print("The environment is ready.", flush=True)
@@ -83,15 +83,15 @@ def install(purpose: str, cpu: bool) -> int:
 
 
 def make_environment() -> str:
-    """Make .venv if there is none; what is wrong, if something is."""
-    mark = VENV / "folder"  # by this file, `make` and this know an environment of theirs
+    """Make .venv if there is none. Returns what is wrong, or an empty text."""
+    mark = VENV / "folder"  # by this file, `make` and this script recognise an environment that they have made
     if VENV.exists() and not mark.exists():
         return "There is a .venv that the course did not make. Rename it or remove it yourself, then try again."
     try:
         VENV.mkdir(exist_ok=True)
         mark.write_text(f"{ROOT}\n", encoding="utf-8")
     except OSError as error:
-        return f"The folder of the course cannot be written to ({error.strerror}). Copy it to a place of your own."
+        return f"The folder of the course cannot be written to ({error.strerror}). Copy it to a folder of your own."
     if python_of(VENV).exists():
         return ""
     made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True)
@@ -103,7 +103,7 @@ def python_of(venv: Path) -> Path:
 
 
 def pip(*arguments: str) -> bool:
-    """Install at the pinned versions, one line for each large download; everything that pip says goes to a file."""
+    """Install the pinned versions. Prints one line per large download; all of pip's output goes to a file."""
     options = ["--disable-pip-version-check", "--no-input"]
     pinned = ["install", "--progress-bar", "off", "-c", "constraints.txt", *arguments]
     command = [str(python_of(VENV)), "-m", "pip", *options, *pinned]
@@ -124,27 +124,30 @@ def pip(*arguments: str) -> bool:
 
 
 def told(line: str) -> str:
-    """What a person who waits would like to know of a line that pip prints: large downloads, and what comes then."""
+    """What to tell a waiting person about a line that pip prints: large downloads, and the unpacking after them."""
     download = re.match(r" *Downloading (\S+?)(?:-[^-/\s]+)*? \(([\d.]+ [MG]B)\)", line)
     if download:
         name = download[1].rpartition("/")[2].split("-")[0]
         return f"downloading {name}, {download[2]}"
     if line.startswith("Installing collected packages:"):
-        return f"unpacking {line.count(',') + 1} packages"
+        number = line.count(",") + 1
+        return f"unpacking {number} package{'s' if number > 1 else ''}"
     return ""
 
 
 def reason(log: str) -> str:
-    """Why pip failed, from its first error on, and what to do about it."""
+    """Why pip failed, starting with its first error, and what to do about it."""
     errors = re.search(r"^ERROR.*", log, re.MULTILINE | re.DOTALL)
     said = errors[0] if errors else "\n".join(log.splitlines()[-20:])
     fits = [advice for signs, advice in ADVICE.items() if any(sign in log for sign in signs)]
     what_to_do = (
-        fits[0] if fits else "Is there a network, and room on the disk? Does a mirror in pip's settings lack a package?"
+        fits[0]
+        if fits
+        else "Is there a network, and space on the disk? If pip uses a mirror, does it have every package?"
     )
     return (
-        f"{said.rstrip()}\n\npip could not install the course. {what_to_do}\nEverything that pip said is in {LOG}. "
-        "Then give the same command again: pip keeps what it has downloaded."
+        f"{said.rstrip()}\n\npip could not install the course. {what_to_do}\npip's whole output is in {LOG}. "
+        "Then run the same command again: pip keeps what it has downloaded."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -31,13 +32,13 @@ err = Console(stderr=True, highlight=False)
 
 NO_WALLS = (
     "This machine has no wall around student code (python -m autograder doctor says why). A submission could read "
-    "every file of yours and use your network. Grade on a machine with walls, or, if you trust the class, say "
+    "every file of yours and use your network. Grade on a machine with walls, or, if you trust the class, add "
     "--without-walls."
 )
 
 
 def say(text: str) -> None:
-    """Print a line, however long it is. Names of files are strangers': none may command the terminal."""
+    """Print a line without wrapping it. File names come from students, so escape codes in them are made harmless."""
     out.print(text.replace("\x1b", "␛"), soft_wrap=True)
 
 
@@ -59,13 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="python -m autograder",
-        description="Grades a class: fast, behind walls, every mistake named. Beneath it lies an nbgrader course.",
+        description="Grade a class: student code runs behind walls, mistakes are named. A class is an nbgrader course.",
     )
     top.set_defaults(course=Path(DEFAULT), db="")
     where = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
-    for said in (top, where):  # before the command or behind it
-        said.add_argument("--course", type=Path, metavar="FOLDER", help=f"of the class (default: {DEFAULT}/)")
-        said.add_argument("--db", metavar="URL", help="of the gradebook (default: what the class says)")
+    for said in (top, where):  # before the command or after it
+        said.add_argument("--course", type=Path, metavar="FOLDER", help=f"folder of the class (default: {DEFAULT}/)")
+        said.add_argument("--db", metavar="URL", help="of the gradebook (default: the one in nbgrader_config.py)")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[argparse.Namespace], int], says: str) -> argparse.ArgumentParser:
@@ -73,61 +74,63 @@ def parser() -> argparse.ArgumentParser:
         made.set_defaults(run=run)
         return made
 
-    one = command("init", run_init, "make the folder of a class: configuration, secret seed, a README")
-    one.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help=f"(default: {DEFAULT})")
+    one = command("init", run_init, "create the folder of a class: configuration, secret seed, a README")
+    one.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help=f"where to create it (default: {DEFAULT})")
 
-    one = command("release", run_release, "make the notebooks for students, and enter them into the gradebook")
+    one = command("release", run_release, "make the notebooks for students and register them in the gradebook")
     one.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", help="for example 02_masks (default: all)")
-    one.add_argument("--new-seed", action="store_true", help="other hidden cases: what is graded is then graded anew")
+    one.add_argument("--new-seed", action="store_true", help="draw new hidden cases; everything is then graded again")
 
-    one = command("collect", run_collect, "place what was handed in: a folder or zip from an LMS or from Colab")
-    one.add_argument("downloaded", type=Path, metavar="FOLDER", help="the folder or zip file")
-    one.add_argument("--assignment", help="what this is a download of (default: seen from names and contents)")
-    one.add_argument("--pattern", help="a regular expression for paths with (?P<student>…), maybe (?P<assignment>…)")
+    one = command("collect", run_collect, "import submissions from a folder or zip file that an LMS or Colab gave you")
+    one.add_argument("downloaded", type=Path, metavar="DOWNLOAD", help="the folder or zip file")
+    one.add_argument("--assignment", help="of the download (default: recognised by names and contents)")
+    one.add_argument(
+        "--pattern", help="a regular expression for paths, with (?P<student>…) and perhaps (?P<assignment>…)"
+    )
 
-    one = command("grade", run_grade, "grade what is new or has changed; safe to interrupt and to repeat")
+    one = command("grade", run_grade, "grade new and changed submissions; safe to interrupt and to repeat")
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that have submissions)")
-    one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these")
-    one.add_argument("--jobs", type=positive, metavar="N", help="submissions at a time (default: one a processor)")
-    one.add_argument("--force", action="store_true", help="regrade also what has not changed")
+    one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these students")
+    one.add_argument("--jobs", type=positive, metavar="N", help="submissions at a time (default: one per processor)")
+    one.add_argument("--force", action="store_true", help="also regrade what has not changed")
     time_arguments(one)
     one.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster, for example tcp://10.0.0.1:8786")
     one.add_argument("--without-walls", action="store_true", help="grade even if this machine has no walls")
 
-    one = command("judge", run_judge, "judge one submission and print the judged notebook (formgrader's button does)")
+    one = command("judge", run_judge, "judge one submission and print the judged notebook (for formgrader's button)")
     one.add_argument("assignment", metavar="ASSIGNMENT")
     one.add_argument("student", metavar="STUDENT")
     time_arguments(one)
 
-    one = command("feedback", run_feedback, "write the pages that students get")
+    one = command("feedback", run_feedback, "write a feedback page for each student")
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
-    one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these")
+    one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these students")
 
     one = command("written", run_written, "write a page with all answers to each written question, and enter marks")
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
     one.add_argument("--marks", nargs="+", type=Path, default=[], metavar="FILE", help="tables saved from the pages")
 
     one = command("report", run_report, "write one page about the class: what to talk about, who needs help, scores")
-    one.add_argument(
-        "assignment", nargs="?", metavar="ASSIGNMENT", help="this one alone (default: all that are graded)"
-    )
+    one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="only this one (default: all that are graded)")
     one.add_argument("--student", metavar="STUDENT", default="", help="a page about this student, across assignments")
 
     one = command("export", run_export, "write CSV files: for the LMS, per exercise, per misconception")
-    one.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="(default: export/ in the course folder)")
+    one.add_argument(
+        "folder", nargs="?", type=Path, metavar="FOLDER", help="(default: export/ in the folder of the class)"
+    )
 
-    command("doctor", run_doctor, "say which walls this machine has, what is missing, and what student code could read")
+    command("doctor", run_doctor, "show which walls this machine has, and test what student code can read")
 
     one = command("sample", run_sample, "make, grade and report on a fictitious class of 24")
     one.add_argument("assignment", nargs="?", default="02_masks", metavar="ASSIGNMENT", help="(default: 02_masks)")
-    one.add_argument("--jobs", type=positive, metavar="N", help="submissions at a time (default: one a processor)")
+    one.add_argument("--jobs", type=positive, metavar="N", help="submissions at a time (default: one per processor)")
     return top
 
 
 def time_arguments(parser: argparse.ArgumentParser) -> None:
     one, whole = (
-        "for a student's cell, or for a check (default: 30)",
-        "for a whole submission, all that is done with it",
+        "limit for one student cell or one check (default: 30)",
+        "limit for everything that is done with one submission",
     )
     parser.add_argument("--seconds", type=float, default=30.0, help=one)
     parser.add_argument("--budget", type=float, default=900.0, metavar="SECONDS", help=f"{whole} (default: 900)")
@@ -159,7 +162,7 @@ def run_init(options: argparse.Namespace) -> int:
         say(f"made {escape(str(path))}")
     if not made:
         say(f"{escape(str(folder))} is a class already: nothing was changed.")
-    where = "" if folder == Path(DEFAULT).resolve() else f" --course {folder}"
+    where = "" if folder == Path(DEFAULT).resolve() else f" --course {shlex.quote(str(folder))}"
     say(f"Next: python -m autograder release{escape(where)}")
     return 0
 
@@ -294,7 +297,7 @@ def strangers(course: Course, assignment: str) -> list[str]:
 
 
 def run_judge(options: argparse.Namespace) -> int:
-    """Nbgrader, who asked, enters the scores. What has no notebook is entered here: nbgrader would not."""
+    """nbgrader, which calls this, enters the scores. Without a notebook it would not, so this does."""
     from autograder.classroom import grade
     from autograder.classroom.book import open_book
     from autograder.judging import work
@@ -341,9 +344,9 @@ def show_summary(summary: Summary, is_forced: bool = False) -> None:
     if summary.left and is_forced:  # the same command would begin from the start
         names = escape(" ".join(summary.left))
         how = f"python -m autograder grade {summary.assignment} --force --students {names}"
-        say(f"[bold]Stopped.[/bold] {len(summary.left)} are left, with the results of before. Go on with: {how}")
+        say(f"[bold]Stopped.[/bold] {len(summary.left)} are left and keep their earlier results. Continue with: {how}")
     elif summary.left:
-        say(f"[bold]Stopped.[/bold] {len(summary.left)} are left; the same command goes on from here.")
+        say(f"[bold]Stopped.[/bold] {len(summary.left)} are left; the same command continues from here.")
 
 
 def bar(what: str, total: int | None) -> Progress:
@@ -375,7 +378,7 @@ def run_feedback(options: argparse.Namespace) -> int:
     if failures:
         raise CourseError("\n".join(failures))
     if not pages:
-        raise CourseError("Nothing of this has been graded. Run: python -m autograder grade")
+        raise CourseError("There is nothing graded yet to give feedback on. Run: python -m autograder grade")
     say(f"{len(pages)} pages in {escape(str(course.root / 'feedback'))}")
     return 0
 
@@ -408,7 +411,7 @@ def run_written(options: argparse.Namespace) -> int:
         for problem in outcome.problems:
             say(f"  [bold]not entered:[/bold] {escape(problem)}")
     if not outcomes:
-        say("None of this has a written question.")
+        say("There are no written questions here.")
     return 1 if any(outcome.problems for outcome in outcomes) else 0
 
 
@@ -425,24 +428,24 @@ def run_export(options: argparse.Namespace) -> int:
 
 
 def run_doctor(options: argparse.Namespace) -> int:
-    """0 if student code would be walled off and can read nothing of the course and the class, else 1."""
+    """0 if student code would be walled off and could read nothing of the course or the class, else 1."""
     from autograder.walls.warm import walled_off
 
     found = walls.describe()
-    table = Table("", "wall", "keeps out", "what to do")
+    table = Table("", "wall", "what it does", "what to do")
     for wall in found:
         table.add_row("✓" if wall.works else "✗", wall.name, wall.keeps_out, wall.why)
     out.print(table)
     if not walled_off():
         return 1
     if not next(wall for wall in found if wall.name == walls.PACKAGES).works:
-        say("Whether student code can read the course could not be tried: packages are missing.")
+        say("Packages are missing, so it could not be tested whether student code can read the course.")
         return 1
     return 1 if tried_to_read(class_folders(options.course, options.db)) else 0
 
 
 def tried_to_read(folders: Sequence[Path]) -> str:
-    """What a runner can read that it must not, in a sentence, which is also printed; empty if there is nothing."""
+    """Print what a runner can read although it must not, and return that sentence; empty if there is nothing."""
     from autograder.walls.sight import complaint, witnesses
     from autograder.walls.warm import Warm
 
@@ -452,14 +455,14 @@ def tried_to_read(folders: Sequence[Path]) -> str:
     finally:
         warm.close()
     tried = len(witnesses(folders))
-    nothing = f"✓ Student code can read none of the {tried} files of the course and the class that it was made to try."
+    nothing = f"✓ Student code tried to read {tried} files of the course and the class, and could read none of them."
     say(f"[bold]✗ {escape(found)}[/bold]" if found else nothing)
     return found
 
 
 def jupyter() -> str:
-    """The command as it can be typed, whether or not its environment is active."""
-    return str(Path(sys.executable).parent / "jupyter")
+    """The command in a form that works whether or not its environment is active."""
+    return shlex.quote(str(Path(sys.executable).parent / "jupyter"))
 
 
 def run_sample(options: argparse.Namespace) -> int:
@@ -469,7 +472,7 @@ def run_sample(options: argparse.Namespace) -> int:
     require_walls(told_so=False)
     if options.course == Path(DEFAULT):
         options.course = Path.cwd() / "sample_class"
-    make_folder(options.course)  # only what exists can be closed to student code
+    make_folder(options.course)  # a folder can be closed to student code only if it exists
     with local_workers(options) as workers:
         course = course_of(options)
         assignment = options.assignment
@@ -495,9 +498,10 @@ def run_sample(options: argparse.Namespace) -> int:
         run_report(options)
         options.folder = None
         run_export(options)
-        say(f"\nSingle answers, in nbgrader's own pages: cd {escape(str(course.root))} && {jupyter()} lab")
-        say("then, in the menu: Nbgrader → Formgrader")
+        there = shlex.quote(str(course.root))
+        say(f"\nTo look at single answers in nbgrader's own pages: cd {escape(there)} && {escape(jupyter())} lab")
+        say("then choose in the menu: Nbgrader → Formgrader")
     return code
 
 
-MAKE_A_CLASS = (run_init, run_release, run_sample, run_doctor)  # the others want one
+MAKE_A_CLASS = (run_init, run_release, run_sample, run_doctor)  # the others need one

@@ -1,7 +1,7 @@
-"""The one exception that the grader raises on purpose. It stands apart: to catch it takes no nbgrader."""
+"""The one exception that the grader raises on purpose, in a module of its own: catching it imports no nbgrader."""
 
 from __future__ import annotations
 
 
 class CourseError(Exception):
-    """Something the instructor has to mend. The message says how."""
+    """Something the instructor has to fix. The message says how."""

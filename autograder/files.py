@@ -1,7 +1,7 @@
 """Writes files so that nothing a person has made is ever lost.
 
-A file appears whole or not at all. And a course folder remembers what the commands have written there: what has not
-stayed so has a person's work in it, and is moved to kept/ before another file takes its place.
+A file appears whole or not at all. A course folder remembers what the commands have written there. If a file has
+changed since, a person has edited it, and it is moved to kept/ before a command replaces it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def content_of(path: Path) -> bytes | None:
-    """What is in the file; None if there is none that can be read."""
+    """The content of the file; None if there is no readable file."""
     try:
         return path.read_bytes()
     except OSError:
@@ -48,7 +48,7 @@ class Ledger:
         self.kept: list[tuple[Path, Path]] = []  # where a person's file was, where it is now
 
     def write(self, path: Path, content: str | bytes) -> None:
-        """Write a file. What a person has made of the one in its place is moved to kept/."""
+        """Write a file. If a person has edited the one that is there, move that to kept/ first."""
         data = content.encode("utf-8", errors="replace") if isinstance(content, str) else content
         if content_of(path) != data:
             self.keep(path)
@@ -56,7 +56,7 @@ class Ledger:
         write_whole(path, data)
 
     def keep(self, path: Path) -> None:
-        """Move a file to kept/, unless it is as a command wrote it."""
+        """Move a file to kept/, unless it is just as a command wrote it."""
         if not os.path.lexists(path) or self.is_as_written(path):
             return
         place = next(place for place in numbered(self.place_to_keep(path)) if not os.path.lexists(place))
@@ -104,7 +104,7 @@ class Ledger:
         return os.path.relpath(path, self.root)
 
     def place_to_keep(self, path: Path) -> Path:
-        """Not beside it: nbgrader takes every notebook in a folder for a part of the assignment."""
+        """Not in the same folder: nbgrader would take it for another notebook of the assignment."""
         if path.is_relative_to(self.root):
             return self.root / "kept" / path.relative_to(self.root)
         return path.parent / "kept" / path.name
@@ -122,4 +122,4 @@ def told_of_kept_files() -> list[str]:
     moved = [pair for ledger in LEDGERS.values() for pair in ledger.kept]
     for ledger in LEDGERS.values():
         ledger.kept.clear()
-    return [f"{path} had been changed since it was written here. That version is now {place}" for path, place in moved]
+    return [f"{path} had been changed since it was written here. Your version is now {place}" for path, place in moved]

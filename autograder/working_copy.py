@@ -1,12 +1,12 @@
-"""The student's own copy of the notebooks: `python -m autograder.working_copy`, which with `--open` is `make lab`.
+"""The student's own copy of the notebooks: `python -m autograder.working_copy`; with `--open` it is `make lab`.
 
     notebooks/02_masks.ipynb                      the course's
-    -> work/02_masks.ipynb                        the student's, who works in it; ignored by git
+    -> work/02_masks.ipynb                        the student's, to work in; ignored by git
     -> work/02_masks (new version).ipynb          beside a copy with work in it, when the course's notebook has changed
     -> work/02_masks (from notebooks).ipynb       the same, when somebody has worked in notebooks/
 
-Nothing is ever deleted, and nothing replaced but a notebook in which every cell is as `make build` made it. A cell
-shows that by itself: its id, or nbgrader's checksum in it, is a digest of its text. So it makes no difference whether
+Nothing is ever deleted, and a notebook is replaced only if every cell is as `make build` made it. The cell itself
+shows that: its id, or nbgrader's checksum in it, is a digest of its text. So it makes no difference whether
 the course came by git or as a zip file, and whether JupyterLab has opened and saved the notebook since.
 """
 
@@ -31,21 +31,21 @@ NOTEBOOKS = ROOT / "notebooks"
 WORK = ROOT / "work"
 FIRST = "00_start_here.ipynb"
 STUDENT_LAB = Path(__file__).resolve().parent / "student_lab"  # settings of JupyterLab
-PROGRESS = ".course_progress.json"  # course_lib.checking.record keeps it; to import that takes torch
+PROGRESS = ".course_progress.json"  # written by course_lib.checking.record, which would import torch
 GIVEN = ".course_given.json"  # which versions of each notebook have been handed out here
 NEW_VERSION, FROM_NOTEBOOKS = "new version", "from notebooks"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m autograder.working_copy", description=copy_notebooks.__doc__)
-    parser.add_argument("--open", action="store_true", help="then open JupyterLab; it gets all other options")
+    parser.add_argument("--open", action="store_true", help="then open JupyterLab, and pass all other options on to it")
     options, others = parser.parse_known_args()
     done = copy_notebooks()
     return open_lab(others) if options.open and done == 0 else done
 
 
 def open_lab(options: list[str]) -> int:
-    """JupyterLab on the first notebook, without nbgrader's own menu and tabs: they are for instructors."""
+    """JupyterLab on the first notebook, without nbgrader's menu and tabs, which are for instructors."""
     opened = f"--LabApp.default_url=/lab/tree/{WORK.name}/{FIRST}"
     quiet = ["--ServerApp.log_level=ERROR", "--LabApp.log_level=ERROR", f"--ServerApp.root_dir={ROOT}"]
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
@@ -62,7 +62,7 @@ def open_lab(options: list[str]) -> int:
 
 
 def own_folders(place: Path) -> dict[str, str]:
-    """Where Jupyter and its neighbours may write if the home folder cannot be written to."""
+    """Where Jupyter, IPython and matplotlib keep their files if the home folder cannot be written to."""
     print(f"Your home folder cannot be written to: Jupyter keeps its settings in {shown(place)}.")
     names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "MPLCONFIGDIR")
     return {name: str(place / name.lower()) for name in names}
@@ -71,7 +71,9 @@ def own_folders(place: Path) -> dict[str, str]:
 def copy_notebooks() -> int:
     """Bring your own copies of the notebooks, in work/, up to date. Nothing that you wrote is changed."""
     if not NOTEBOOKS.is_dir():
-        print(f"There is no folder notebooks in {ROOT}. Get the whole course, and run this there.", file=sys.stderr)
+        print(
+            f"There is no folder called notebooks in {ROOT}. Get the whole course, and run this there.", file=sys.stderr
+        )
         return 1
     try:
         is_first_time = not WORK.exists()
@@ -82,14 +84,14 @@ def copy_notebooks() -> int:
     except KeyboardInterrupt:
         return 130
     if is_first_time:
-        print("Your own copies of the notebooks are in work/. Nothing but you changes what you write there.")
+        print("Your own copies of the notebooks are in work/. No command changes what you write there.")
     for sentence in sentences:
         print(sentence)
     return 0
 
 
 def prepare(notebooks: Path, work: Path) -> list[str]:
-    """Bring the student's copies up to date; what the student should know of it, in sentences."""
+    """Bring the student's copies up to date. Returns sentences that tell the student what happened."""
     work.mkdir(parents=True, exist_ok=True)
     given = read_given(work)
     sentences: list[str] = []
@@ -104,7 +106,7 @@ def prepare(notebooks: Path, work: Path) -> list[str]:
 
 
 def files_in(folder: Path) -> Iterator[Path]:
-    """All that somebody could have put there, and the progress. Hidden files are those of tools."""
+    """Every file that somebody could have put there, and the record of progress. Other hidden files belong to tools."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
         yield from (Path(place, name) for name in sorted(names) if not name.startswith(".") or name == PROGRESS)
@@ -120,19 +122,19 @@ def hand_out(original: Path, copy: Path, given: list[str]) -> Iterator[str]:
     elif not os.path.lexists(copy) or is_untouched(theirs):
         write_whole(copy, content)
         if not is_untouched(content):
-            yield f"{shown(original)} has been worked on: it is now also {shown(copy)}. Go on there."
+            yield f"{shown(original)} has been worked on: it has been copied to {shown(copy)}. Continue there."
     elif digest not in given:
         place = copy_beside(copy, content)
         if is_untouched(content):
             yield f"The course has a newer {copy.name}. Yours stays as it is; the newer one is {shown(place)}"
         else:
-            yield f"{shown(original)} has been worked on, and so has {shown(copy)}: the former is now {shown(place)}"
+            yield f"{shown(original)} has been worked on, and so has {shown(copy)}: the first is now {shown(place)}"
     if digest not in given:
         given.append(digest)
 
 
 def copy_beside(copy: Path, content: bytes) -> Path:
-    """Write a version of a notebook beside the student's copy, over nothing that has been worked on."""
+    """Write a version of a notebook beside the student's copy, without replacing anything that has been worked on."""
     label = NEW_VERSION if is_untouched(content) else FROM_NOTEBOOKS
     place = next(place for place in places_beside(copy, label) if may_hold(place, content))
     if content_of(place) != content:
@@ -152,7 +154,7 @@ def may_hold(place: Path, content: bytes) -> bool:
 
 
 def keep_work(original: Path, work: Path) -> Path:
-    """See to it that a notebook somebody has worked in is also in the working copy, and say where."""
+    """Make sure that the working copy also holds a notebook that somebody has worked in. Returns its place there."""
     content = original.read_bytes()
     copies = [path for path in (work / original.name, *sorted(work.glob("*.ipynb"))) if content_of(path) == content]
     return copies[0] if copies else copy_beside(work / original.name, content)
@@ -168,7 +170,7 @@ def read_given(work: Path) -> dict[str, list[str]]:
         given = json.loads((work / GIVEN).read_text(encoding="utf-8"))
         return {str(name): [str(digest) for digest in digests] for name, digests in given.items()}
     except (OSError, ValueError, TypeError, AttributeError):
-        return {}  # then a newer version is offered once more
+        return {}  # then a newer version is offered again
 
 
 # --- has anybody worked in it? --------------------------------------------------------------------------
@@ -199,7 +201,7 @@ def cell_id(text: str) -> str:
 
 
 def checksum(cell_type: str, text: str, details: dict[str, Any]) -> str:
-    """nbgrader's, of a cell with these details in its metadata; to import nbgrader takes a second."""
+    """nbgrader's checksum of a cell with these details; computed here because importing nbgrader takes a second."""
     grade, solution = details.get("grade", False), details.get("solution", False)
     locked = not solution and (grade or details.get("locked", False))
     points = str(float(details["points"])) if grade else ""

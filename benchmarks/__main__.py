@@ -1,8 +1,8 @@
-"""`python -m benchmarks` runs the measurements and prints their tables; names choose some; --list names them.
+"""`python -m benchmarks` runs the measurements and prints their tables: all of them, or those named.
 
 Exit code 1 if a target is missed. Times are CPU times on one thread: they depend on the machine, ratios hardly do.
-`hidden`, `grading` and `thousand` run only if they are named: they take many minutes. The times of the last two are
-wall-clock times of whole commands, which want a quiet machine.
+`hidden`, `grading` and `thousand` run only if they are named: they take many minutes. The last two
+measure wall-clock times of whole commands, and need a quiet machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def load(name: str) -> ModuleType:
 
 
 def settings(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """What was said on the command line to this measurement."""
+    """The command line's options for this measurement."""
     said: dict[str, Any] = {}
     if name in OF_THE_GRADER and arguments.submissions:
         said["submissions"] = arguments.submissions
@@ -64,11 +64,11 @@ def class_size(text: str) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=f"some of: {', '.join(NAMES)}")
-    parser.add_argument("--list", action="store_true", help="only say what can be measured")
+    parser.add_argument("--list", action="store_true", help="only list what can be measured")
     parser.add_argument(
         "--submissions", nargs="+", type=class_size, metavar="N", help="grading (default: 12 60), thousand (1000)"
     )
-    parser.add_argument("--seeds", type=int, metavar="N", help="hidden: so many classes, each with its own seed (30)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="hidden: number of classes, each with its own seed (30)")
     parser.add_argument("--full", action="store_true", help="grading: nbgrader grades the larger class too (minutes)")
     parser.add_argument(
         "--write", action="store_true", help="mutation: keep the rows; grading: put them into the README"

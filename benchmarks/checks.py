@@ -1,7 +1,7 @@
 """Checks: how long one takes, for every exercise.
 
-Three kinds of answers are timed: the reference, every misconception, and a wrong answer that is nothing known. Each is
-checked twice: cold, when nothing of it was ever asked, and warm, as at a student's second attempt.
+Three kinds of answers are timed: the reference, every misconception, and a wrong answer that matches no known mistake.
+Each is checked twice: cold, as at a student's first attempt, and warm, as at the second.
 """
 
 from __future__ import annotations

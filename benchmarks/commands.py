@@ -16,7 +16,7 @@ from autograder.classroom.class_folder import CONFIG
 
 ROOT = Path(__file__).resolve().parents[1]
 PROC = Path("/proc")
-LOOK_SECONDS = 0.5  # between two looks at the memory; peaks are the kernel's own, so that nothing is missed
+LOOK_SECONDS = 0.5  # between two readings of the memory; peaks are the kernel's own, so that nothing is missed
 GRACE_SECONDS = 20.0  # for an interrupted command to put its things away
 
 
@@ -34,7 +34,7 @@ class Run:
 
 
 def environment() -> dict[str, str]:
-    """That of a user in this folder, without settings that tests or notebooks make."""
+    """The environment of a user in this folder, without settings that tests or notebooks make."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "IPYTHON", "MPLBACKEND"))}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     return {**kept, "PATH": path, "PYTHONPATH": str(ROOT)}
@@ -72,7 +72,7 @@ def grader(course: Path, *arguments: str) -> Run:
 
 
 def watch(process: subprocess.Popen[bytes]) -> dict[str, float]:
-    """Wait for the end of a process, and look at the memory of all that it starts."""
+    """Wait for the end of a process, and watch the memory of everything that it starts."""
     peaks: dict[str, float] = {}
     while True:
         try:

@@ -51,7 +51,7 @@ def extra_megabytes(way: Callable[[Tensor, Tensor, Tensor], Tensor], length: int
     torch.set_num_threads(1)
     way(*new_inputs(16))  # libraries that are loaded at the first call
     inputs = new_inputs(length)
-    (PROC / "clear_refs").write_text("5")  # from now on, the most is counted anew
+    (PROC / "clear_refs").write_text("5")  # resets the peak
     before = most_megabytes()
     way(*inputs)
     return most_megabytes() - before

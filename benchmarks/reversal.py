@@ -1,4 +1,4 @@
-"""Reversal: a small encoder-decoder learns to say 4 to 16 symbols backwards.
+"""Reversal: a small encoder-decoder learns to reverse sequences of 4 to 16 symbols.
 
 Two seeds; new sequences to test on; a sequence counts only if every symbol of it is right.
 """

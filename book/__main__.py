@@ -28,12 +28,12 @@ def passed_exercises(arguments: Sequence[str]) -> frozenset[str]:
             entries = json.loads(Path(argument).read_text(encoding="utf-8"))
             found |= {name for name, entry in entries.items() if entry["outcome"] == "right"}
         except (OSError, ValueError, AttributeError, KeyError, TypeError):
-            raise BookError(f"{argument} is no exercise, and no file of progress that can be read.") from None
+            raise BookError(f"{argument} is neither an exercise nor a readable file of progress.") from None
     return frozenset(found) & all_exercises().keys()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m book", description="Makes a website of the notebooks.")
+    parser = argparse.ArgumentParser(prog="python -m book", description="Build a website from the notebooks.")
     parser.add_argument("--solutions", action="store_true", help="the instructor's edition, with solutions and atlas")
     parser.add_argument(
         "--passed", nargs="+", default=[], metavar="WHAT",

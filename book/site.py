@@ -70,7 +70,7 @@ MARK = ".nojekyll"  # tells the pages of a repository to take the site as it is,
 def require_own_folder(target: Path) -> None:
     """Nothing is deleted but an older site."""
     if target.exists() and not (target.is_dir() and ((target / MARK).exists() or not any(target.iterdir()))):
-        raise BookError(f"{target} is there and is no site that was made before. Remove it, or name another folder.")
+        raise BookError(f"{target} exists and is not a site that this command made. Remove it, or name another folder.")
 
 
 def write_pages(edition: Edition, outputs: Mapping[str, Outputs], source: Path, extra: Path) -> None:
@@ -114,8 +114,8 @@ def front_page(edition: Edition) -> str:
     repository = course_settings()["repository"]
     parts = [
         f"# {TITLE}",
-        "A course of Jupyter notebooks in which you write the Transformer with your own hands, from the dot product to "
-        "a model that you train into a translator, and in which every wrong answer is named.",
+        "A course of Jupyter notebooks in which you write the Transformer yourself, from the dot product to a model "
+        "that you train as a translator, and whose checks name your mistake.",
         f"Here you can read all of it. To work through it, open a notebook in Colab or get the course from "
         f"[its repository]({repository}) and run `make lab`. Then a link *in your JupyterLab* opens your own copy: the "
         "first click opens the notebook, and once it is there, a click goes to the section in which you are reading.",

@@ -38,7 +38,7 @@ class Note:
 
 
 def coloured(code: str) -> str:
-    """Python code as HTML: coloured where Pygments is, as it is behind every notebook; long lines can be scrolled."""
+    """Python code as HTML: coloured if Pygments is installed, as Jupyter does; long lines can be scrolled."""
     try:
         from pygments import highlight
         from pygments.formatters import HtmlFormatter
@@ -146,7 +146,7 @@ def solution(name: str) -> Note:
     if not record.entry(found.name)["attempts"]:
         return Note(
             f"Try it once yourself first: write something, run check({found.name}), and the solution opens. "
-            f'hint("{found.name}") helps to begin.'
+            f'hint("{found.name}") helps you to start.'
         )
     return Note(inspect.getsource(found.reference), code=True)
 

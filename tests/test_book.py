@@ -373,7 +373,7 @@ def test_passed_exercises_come_from_names_or_from_a_file_of_progress(tmp_path):
     progress = tmp_path / "progress.json"
     progress.write_text(json.dumps({"softmax": {"outcome": "right"}, "causal_mask": {"outcome": "wrong"}}))
     assert passed_exercises([str(progress), "window_mask"]) == {"softmax", "window_mask"}
-    with pytest.raises(BookError, match="no exercise, and no file"):
+    with pytest.raises(BookError, match="neither an exercise nor a readable file"):
         passed_exercises([str(tmp_path / "nothing.json")])
 
 

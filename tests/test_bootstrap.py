@@ -231,7 +231,7 @@ def test_whoever_adopts_the_course_changes_one_place(tmp_path: Path) -> None:
 def test_an_address_that_colab_cannot_open_is_refused(address: str, tmp_path: Path) -> None:
     project = tmp_path / "pyproject.toml"
     project.write_text(PROJECT_FILE.read_text(encoding="utf-8"), encoding="utf-8")
-    with pytest.raises(AdoptError, match="Colab opens notebooks of public GitHub repositories alone"):
+    with pytest.raises(AdoptError, match="Colab opens notebooks only from public GitHub repositories"):
         adopt(address, project_file=project)
     assert project.read_text(encoding="utf-8") == PROJECT_FILE.read_text(encoding="utf-8")
 

@@ -81,13 +81,13 @@ TITLE = "# %% [markdown]\n# # Masks\n\n"
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (TITLE + "# %% excercise causal_mask\n1\n", "do not know what to do"),
+        (TITLE + "# %% excercise causal_mask\n1\n", "there is no kind of cell called"),
         (TITLE + "# %% exercise casual_mask\n1\n", "no exercise casual_mask"),
         (TITLE + "# %% exercise causal_mask\n1\n", "BEGIN SOLUTION"),
-        (TITLE + "# %% check causal_mask\ncheck(other)\n", "one line check"),
+        (TITLE + "# %% check causal_mask\ncheck(other)\n", "only the line check"),
         (TITLE + "# %% setup\n1\n\n# %% setup\n2\n", "Two cells are called"),
         ("# %%\n1\n", "first cell has to be the title"),
-        (TITLE + '# %%\ntriangle = yours("causal_mask", causal_mask)\n', "behind the check of causal_mask"),
+        (TITLE + '# %%\ntriangle = yours("causal_mask", causal_mask)\n', "after the check of causal_mask"),
         (TITLE + "# %% [markdown]\n# {{question why_causal}}\n", "no cell `answer why_causal`"),
     ],
 )

@@ -204,8 +204,8 @@ WANT = torch.tensor([[1.0, 2.0, 4.0], [3.0, -1.0, 0.5], [2.0, 7.0, -2.0]])
         (WANT + 3, "plus 3"),
         (WANT.T, "transpose"),
         (WANT.flip(0), "reverse order along axis 0"),
-        (WANT.roll(1, 1), "moved by one place along axis 1"),
-        (torch.zeros(3, 3), "Every value of yours is 0"),
+        (WANT.roll(1, 1), "shifted by one place along axis 1"),
+        (torch.zeros(3, 3), "All your values are 0"),
     ],
 )
 def test_simple_relations_are_told(got, words):

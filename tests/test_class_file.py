@@ -274,5 +274,5 @@ def test_two_rules_for_lateness_are_refused(course):
         file.write('\nc.AssignLatePenalties.plugin_class = "nbgrader.plugins.LateSubmissionPlugin"\n')
     course.config()
     said(course.root, DEADLINE)
-    with pytest.raises(CourseError, match="Take one of them out"):
+    with pytest.raises(CourseError, match="Remove one of them"):
         course.config()

@@ -646,7 +646,7 @@ def test_ctrl_c_saves_what_is_done_and_the_same_command_goes_on(course):
     os.killpg(process.pid, signal.SIGINT)
     said, complaint = process.communicate(timeout=600)
     assert process.returncode == 130, complaint
-    assert "1 are left; the same command goes on from here." in said
+    assert "1 are left; the same command continues from here." in said
     assert "Traceback" not in complaint
     assert sum(score or 0 for score, *_ in grades(course, "ada").values()) == FULL
     assert not course.verdict(STEM, "zoe").exists()

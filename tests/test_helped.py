@@ -44,8 +44,8 @@ def test_blank_half_done_in_errors_and_low():
         "blank": "Handed in the notebook without a single answer.",
         "half": "No answer to 2 of 4 exercises: stopped before `causal_mask`.",
         "gaps": "No answer to 2 of 4 exercises.",
-        "errors": "3 of 4 answers end in an error. Answered nearly everything, and 25\u00a0% is right.",
-        "low": "Answered nearly everything, and 25\u00a0% is right.",
+        "errors": "3 of 4 answers end in an error. Answered nearly everything, but only 25\u00a0% is right.",
+        "low": "Answered nearly everything, but only 25\u00a0% is right.",
     }
 
 
@@ -77,7 +77,7 @@ def test_far_below_the_usual_is_measured_against_the_class(score, falls):
         {"00": others, "01": others, "02_masks": here},
     )
     said = [reason for one in needing for reason in one.reasons]
-    assert said == (["55\u00a0%, where their other assignments let one expect 82\u00a0%."] if falls else [])
+    assert said == (["55\u00a0%, although their other assignments suggest 82\u00a0%."] if falls else [])
 
 
 def test_one_other_assignment_makes_no_usual():
@@ -105,7 +105,7 @@ def test_difficulty_discrimination_and_hidden_cases():
     assert item.visible == pytest.approx((9 * 4 + 3 * 1) / 48) and item.hidden == pytest.approx(9 / 12)
     assert item.discrimination == pytest.approx(1.0)
     assert exercise_items(class_of(3, 3))[0].discrimination is None, "six are too few"
-    assert exercise_items(class_of(12, 0))[0].remark == "Nearly everybody has it."
+    assert exercise_items(class_of(12, 0))[0].remark == "Nearly everybody gets it right."
 
 
 def test_an_exercise_that_the_better_ones_fail_is_named():

@@ -52,13 +52,13 @@ def test_large_downloads_are_told(line, news):
             "needs a network",
         ),
         ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "The disk is full"),
-        ("ERROR: Cannot install a==1 and b==2", "Does a mirror in pip's settings lack a package?"),
+        ("ERROR: Cannot install a==1 and b==2", "If pip uses a mirror, does it have every package?"),
     ],
 )
 def test_a_failure_says_what_to_do(said, advice):
     told = install.reason(f"Collecting x\n{said}\n")
     assert advice in told and told.startswith("ERROR: ") and "Collecting" not in told
-    assert "give the same command again" in told
+    assert "run the same command again" in told
 
 
 def test_an_environment_of_somebody_else_is_left_alone(tmp_path, monkeypatch):

@@ -155,7 +155,7 @@ def test_make_shows_why_pip_could_not_install(tmp_path: Path) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode != 0
     assert "pip==0.0.1" in done.stderr
-    assert "give the same command again" in done.stderr
+    assert "run the same command again" in done.stderr
     assert not (tmp_path / ".venv" / "lab.ready").exists()
 
 

@@ -107,7 +107,7 @@ def test_the_judge_gives_no_point_for_a_norm_that_hides(name):
     result = judged(STEM, submission(STEM, solutions(STEM) | {"LayerNorm": EVASIONS[name]}))
     norm = by_name(result)["LayerNorm"]
     assert score(norm) == 0
-    assert "Write the formula out yourself" in norm.message
+    assert "Write the formula yourself" in norm.message
     assert "I was here" in str(result.notebook)
     others = [e for e in result.verdict.exercises if e.name != "LayerNorm"]
     assert all(score(e) == full(e) for e in others)

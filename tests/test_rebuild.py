@@ -296,7 +296,7 @@ ATTACKS = {
     tag_the_checks: "had the tags skip-execution, raises-exception",
     retype_a_check: "turned from code into markdown",
     change_points: "said points = 1000000000.0. It is 4.0 again",
-    delete_the_checks: "The locked cell causal_mask_hidden was deleted. It is back",
+    delete_the_checks: "The locked cell causal_mask_hidden was deleted. It was restored",
     paste_a_check_twice: "2 cells with the grade id causal_mask_check",
     call_a_check_a_solution: "The locked cell causal_mask_check was edited",
     edit_a_hidden_check: "The locked cell causal_mask_hidden was edited",
@@ -409,7 +409,7 @@ def test_an_empty_copy_never_beats_an_answer(master: NotebookNode, submission: d
     submission["cells"].insert(position(submission, "causal_mask") + 1, tagged(submission, "causal_mask", stub))
     result = redo(master, submission)
     assert result.notebook == honest.notebook
-    assert any("pasted once more" in note for note in result.notes)
+    assert any("pasted again" in note for note in result.notes)
 
 
 def test_a_split_answer_stays_whole(master: NotebookNode, submission: dict[str, Any]) -> None:
@@ -458,8 +458,8 @@ def test_two_answers_merged_into_one_cell(master: NotebookNode, submission: dict
     cell(submission, "causal_mask")["source"] = both
     result = redo(master, submission)
     assert result.answers["causal_mask"] == result.answers["window_mask"] == both
-    assert cell(result.notebook, "window_mask").source.startswith("# window_mask stands in another cell")
-    assert "The answer window_mask stands in the cell causal_mask." in result.notes
+    assert cell(result.notebook, "window_mask").source.startswith("# window_mask is in another cell")
+    assert "The answer window_mask is in the cell causal_mask." in result.notes
 
 
 def test_an_untouched_answer_with_the_work_beside_it_is_noted(master: NotebookNode, submission: dict[str, Any]) -> None:
@@ -492,7 +492,7 @@ def test_deleted_text_and_demonstrations_are_back(master: NotebookNode, submissi
     submission["cells"] = [c for c in submission["cells"] if "nbgrader" in c["metadata"]]
     result = redo(master, submission)
     assert result.notebook == honest.notebook
-    assert result.notes == ("Cells of the text or demonstrations were deleted. They are back.",)
+    assert result.notes == ("Cells of the text or demonstrations were deleted. They were restored.",)
 
 
 def test_extra_cells_lose_everything_but_their_text(master: NotebookNode, submission: dict[str, Any]) -> None:

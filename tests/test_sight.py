@@ -365,7 +365,7 @@ def test_doctor_says_what_can_be_read(
     monkeypatch.setattr("autograder.walls.warm.walled_off", lambda: True)
     monkeypatch.setattr(sight, "readable_inside", lambda warm: ["/usr/src/app/.git/HEAD", "/usr/src/app/x"])
     assert run_command(monkeypatch, "doctor") == 1
-    assert "✗ Student code could read /usr/src/app/.git/HEAD (and 1 more of its kind)" in capsys.readouterr().out
+    assert "✗ Student code could read /usr/src/app/.git/HEAD (and 1 more)" in capsys.readouterr().out
 
 
 def test_doctor_says_that_nothing_can_be_read(
@@ -374,7 +374,7 @@ def test_doctor_says_that_nothing_can_be_read(
     monkeypatch.setattr("autograder.walls.warm.walled_off", lambda: True)
     monkeypatch.setattr(sight, "readable_inside", lambda warm: [])
     assert run_command(monkeypatch, "doctor") == 0
-    assert "✓ Student code can read none of the" in capsys.readouterr().out
+    assert "✓ Student code tried to read" in capsys.readouterr().out
 
 
 def test_the_folder_of_a_sample_class_must_be_one(

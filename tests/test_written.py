@@ -177,7 +177,7 @@ def test_a_mark_given_in_formgrader_is_neither_lost_nor_overwritten(course):
     (outcome,) = mark_written(course, [STEM])
     assert outcome.changes == ["cem: no mark → 2"]
     (problem,) = outcome.problems
-    assert "ada was given 0.5 elsewhere meanwhile" in problem
+    assert "ada has been given 0.5 elsewhere since" in problem
     assert marked(course)["ada"][0] == 0.5 and rows(course)["ada"]["mark"] == "0.5"
     (kept,) = (course.root / "kept" / "written" / STEM).glob("why.csv")
     assert ",1," in kept.read_text(), "the table with the other mark is still there"
@@ -232,7 +232,7 @@ def test_a_mark_for_an_answer_that_has_changed_is_not_entered(course):
         ("question,student,mark\n02_masks/why,ada,3\n", "worth 0 to 2 points, not 3"),
         ("question,student,mark\n02_masks/why,ada,-1\n", "worth 0 to 2 points, not -1"),
         ("question,student,mark\n02_masks/why,ada,nan\n", "worth 0 to 2 points, not nan"),
-        ("question,student,mark\n02_masks/why,ada,good\n", "'good' is no number"),
+        ("question,student,mark\n02_masks/why,ada,good\n", "'good' is not a number"),
         ("question,student,mark\n02_masks/why,zoe,1\n", "zoe has no answer"),
         ("question,student,mark\n02_masks/why,dora,1\n", "dora has no answer"),
     ],

@@ -1,7 +1,7 @@
 """Moves the course to a repository of your own: `make adopt REPOSITORY=https://github.com/you/your-course`.
 
-Where the course lives is said in one place, `[tool.course]` in pyproject.toml. Colab links and the set-up cell of every
-notebook derive from it, so after this comes `make build`.
+The address of the course is in one place only, `[tool.course]` in pyproject.toml. The Colab links and the set-up cell
+of every notebook are made from it, so `make adopt` runs `make build` afterwards.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class AdoptError(Exception):
 
 
 def adopt(repository: str, branch: str = "main", project_file: Path = PROJECT_FILE) -> None:
-    """Write where the course lives; everything else in the file stays as it is."""
+    """Write the new address of the course into pyproject.toml. Nothing else in that file changes."""
     repository = repository.strip().removesuffix("/").removesuffix(".git")
     if not ADDRESS.fullmatch(repository):
         raise AdoptError(
-            f"Colab opens notebooks of public GitHub repositories alone, and {repository!r} is no address of one: "
-            "it looks like https://github.com/you/your-course."
+            f"Colab opens notebooks only from public GitHub repositories, and {repository!r} is not one. "
+            "Its address should look like https://github.com/you/your-course"
         )
     if not BRANCH.fullmatch(branch):
         raise AdoptError(f"{branch!r} cannot be the name of a branch.")
@@ -36,7 +36,7 @@ def adopt(repository: str, branch: str = "main", project_file: Path = PROJECT_FI
     table = f'[tool.course]\nrepository = "{repository}"\nbranch = "{branch}"\n'
     changed, count = re.subn(r'\[tool\.course\]\nrepository = ".*"\nbranch = ".*"\n', table, text)
     if count != 1:
-        raise AdoptError(f"{project_file} has no [tool.course] with a repository and a branch, one below the other.")
+        raise AdoptError(f"{project_file} has no [tool.course] with a repository and a branch, in this order.")
     write_whole(project_file, changed.encode())
 
 

@@ -22,7 +22,7 @@ from course_lib.exercises import all_exercises
 
 
 def assignments_of(rules: Rules) -> list[str]:
-    """What is released if nothing is named: what class.toml names, otherwise every notebook."""
+    """What is released by default: the assignments in class.toml, or every notebook if it has none."""
     return list(rules.assignments) or build.stems()
 
 
@@ -43,7 +43,7 @@ def assignment_notebook(rules: AssignmentRules) -> NotebookNode:
         if is_written_answer(cell) and grade_id_of(cell) in rules.points:
             give_points_by_hand(cells, cell, rules.points[grade_id_of(cell)])
     if not exercises_in(cells):
-        raise CourseError(f"class.toml: no exercise is left in {rules.name}.")
+        raise CourseError(f"class.toml: {rules.name} has no exercise left.")
     say_what_it_is_worth(cells, rules)
     build.give_ids(cells)
     return build.new_notebook(cells)
@@ -57,7 +57,7 @@ def require_notebooks(rules: AssignmentRules) -> None:
         hint = " One made from several names them in class.toml: notebooks = […]" if what == "assignment" else ""
         raise CourseError(f"There is no {what} {unknown[0]}. There are: {', '.join(stems)}.{hint}")
     if list(rules.notebooks) != sorted(set(rules.notebooks)):
-        raise CourseError(f"class.toml: the notebooks of {rules.name} have to stand in the order of the course.")
+        raise CourseError(f"class.toml: the notebooks of {rules.name} have to be in the order of the course.")
 
 
 def require_names(rules: AssignmentRules, cells: Sequence[NotebookNode]) -> None:
@@ -87,7 +87,7 @@ def joined(parts: Sequence[list[NotebookNode]], rules: AssignmentRules) -> list[
 
 
 def without_points(cells: list[NotebookNode], name: str) -> list[NotebookNode]:
-    """The check becomes one that nobody counts, the hidden one goes, and the text says so."""
+    """Make the check one without points, remove the hidden one, and say so in the text."""
     for cell in cells:
         if grade_id_of(cell) == name + CHECK:
             build.marked(cell, name + OPTIONAL, locked=True)
@@ -121,7 +121,7 @@ def give_points_by_hand(cells: list[NotebookNode], answer: NotebookNode, points:
 
 
 def say(cells: list[NotebookNode], name: str, words: str) -> None:
-    """Put what an exercise is worth in this class into the line that says it."""
+    """Write what an exercise is worth in this class into the line that shows its points."""
     exercise = all_exercises()[name]
     before = f"{exercise.max_points:g} points here, {exercise.hidden_points:g} more when graded"
     for cell in cells:

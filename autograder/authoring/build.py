@@ -1,10 +1,10 @@
 """Builds the notebooks: `python -m autograder.authoring.build` (or `make build`).
 
     solutions/02_masks.py                      the one hand-written source (jupytext percent format)
-    -> autograder/source/02_masks/02_masks.ipynb     executable, with solutions; ignored by git
+    -> class/source/02_masks/02_masks.ipynb          executable, with solutions; ignored by git
     -> notebooks/02_masks.ipynb                      the student's, made by nbgrader's own generate step; committed
 
-A cell of the source says what it is in a few words behind its `# %%`:
+A cell of the source says what it is in a few words after its `# %%`:
 
     # %% setup                             locked; imports
     # %% exercise causal_mask              the student writes between ### BEGIN SOLUTION and ### END SOLUTION
@@ -124,7 +124,7 @@ def parsed(source: str) -> list[NotebookNode]:
 
 
 def words_of(cell: NotebookNode) -> list[str]:
-    """The words behind the `# %%` of a cell that has not been prepared yet."""
+    """The words after the `# %%` of a cell that has not been prepared yet."""
     words: list[str] = cell.metadata.get("title", "").split()
     return words
 
@@ -154,11 +154,11 @@ def prepared(cell: NotebookNode, stem: str) -> Iterator[NotebookNode]:
         case ["answer", name, points] if cell.cell_type == "markdown":
             yield marked(cell, name, solution=True, grade=True, points=float(points))
         case _:
-            raise SourceError(f"{stem}: I do not know what to do with a cell called {' '.join(words)!r}.")
+            raise SourceError(f"{stem}: there is no kind of cell called {' '.join(words)!r}.")
 
 
 def with_marks_replaced(text: str, stem: str) -> str:
-    """A text in which every `{{…}}` has become what it stands for."""
+    """The text with every `{{…}}` replaced by what it stands for."""
     text = EXERCISE_MARK.sub(lambda mark: exercise_line(mark[1], stem), text)
     text = QUESTION_MARK.sub(lambda mark: question_line(mark[2], stem, is_open=bool(mark[1])), text)
     if "{{term" in text:
@@ -182,7 +182,7 @@ def check_cells(cell: NotebookNode, name: str, stem: str) -> Iterator[NotebookNo
     """The visible check, and the locked cell in which the grader runs the hidden cases."""
     exercise = known_exercise(name, stem)
     if cell.source.strip() != f"check({name})":
-        raise SourceError(f"{stem}: the cell `check {name}` should hold the one line check({name}).")
+        raise SourceError(f"{stem}: the cell `check {name}` should hold only the line check({name}).")
     visible = nbformat.v4.new_code_cell(f'from course_lib import check\n\ncheck("{name}", {name})')
     yield marked(visible, f"{name}_check", grade=True, locked=True, points=exercise.max_points)
     hidden = nbformat.v4.new_code_cell(
@@ -209,13 +209,13 @@ def require_order(cells: list[NotebookNode], stem: str) -> None:
 
 
 def require_checked_before_yours(cells: list[NotebookNode], stem: str) -> None:
-    """While it is graded, `yours` gives the reference, which is there once the exercise has been graded."""
+    """During grading `yours` returns the reference, which is available once the exercise has been graded."""
     still_to_come = [e.name for e in all_exercises().values() if TOPICS.index(e.topic) >= TOPICS.index(stem[3:])]
     for cell in cells:
         used = YOURS.findall(cell.source) if cell.cell_type == "code" else []
         for name in used:
             if name in still_to_come:
-                raise SourceError(f'{stem}: yours("{name}", …) has to stand behind the check of {name}.')
+                raise SourceError(f'{stem}: yours("{name}", …) has to come after the check of {name}.')
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id", "")
         if grade_id.endswith("_hidden"):
             still_to_come.remove(grade_id.removesuffix("_hidden"))
@@ -281,7 +281,7 @@ def written_points(stem: str) -> dict[str, float]:
 
 
 def header_line(stem: str) -> str:
-    """What stands under the title: what the notebook takes, what it is worth, and the links."""
+    """What is below the title: how long the notebook takes, what it is worth, and the links."""
     badge = badge_markdown(notebook=f"{stem}.ipynb", **course_settings())
     return f"{worth(stem)}\n\n" + " · ".join([badge, *neighbour_links(stem)])
 
@@ -341,7 +341,7 @@ def bootstrap_cell() -> NotebookNode:
 
 
 def give_ids(cells: list[NotebookNode]) -> None:
-    """Ids that depend on nothing but the content, so that a rebuild is identical to the last byte."""
+    """Ids that depend only on the content, so that a rebuild is identical to the last byte."""
     seen: dict[str, int] = {}
     for cell in cells:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
@@ -478,14 +478,14 @@ def build() -> dict[Path, str]:
 
 
 def stale_files(files: dict[Path, str]) -> list[Path]:
-    """The committed files that are not what the sources say, and the notebooks that come from no source any more."""
+    """The committed files that differ from what the sources give, and the notebooks that no longer have a source."""
     committed = {path: text for path, text in files.items() if not path.is_relative_to(COURSE)}
     changed = [path for path, text in committed.items() if not is_up_to_date(path, text)]
     return changed + [path for path in NOTEBOOKS.glob("*.ipynb") if path not in committed and is_leftover(path)]
 
 
 def is_up_to_date(path: Path, text: str) -> bool:
-    """Here or in git: somebody may have worked in a notebook of this checkout, which makes nothing out of date."""
+    """Here or in git: if somebody has worked in a notebook of this checkout, that does not make it out of date."""
     return content_of(path) == text.encode() or in_git(path) == text.encode()
 
 
@@ -494,7 +494,7 @@ def has_work(path: Path) -> bool:
 
 
 def is_leftover(path: Path) -> bool:
-    """Did a source make this notebook that has been renamed or removed since?"""
+    """Was this notebook made from a source that has been renamed or removed since?"""
     return re.fullmatch(r"\d\d_\w+", path.stem) is not None and is_untouched(content_of(path))
 
 
@@ -509,7 +509,7 @@ def in_git(path: Path) -> bytes | None:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file that is made from the sources, and first save what somebody has made of the one in its place."""
+    """Write a generated file. If somebody has worked in the one that is there, save that first."""
     if path.is_relative_to(COURSE):
         Course(COURSE).ledger.write(path, text)
         return
@@ -517,7 +517,7 @@ def write(path: Path, text: str) -> None:
         return
     if has_work(path):
         kept = keep_work(path, WORK)
-        print(f"Somebody has worked in {path.relative_to(ROOT)}: that version is now {shown(kept)}")
+        print(f"Somebody has worked in {path.relative_to(ROOT)}: that version was copied to {shown(kept)}")
     write_whole(path, text.encode())
 
 
@@ -534,7 +534,7 @@ def main(arguments: list[str] | None = None) -> int:
     stale = stale_files(files)
     if options.check:
         for path in stale:
-            remedy = "make build" if path in files else "no source makes it: delete it"
+            remedy = "make build" if path in files else "it has no source any more: delete it"
             print(f"out of date: {path.relative_to(ROOT)}  ({remedy})", file=sys.stderr)
         return 1 if stale else 0
     changed = [path for path, text in files.items() if content_of(path) != text.encode()]
@@ -544,7 +544,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(sentence)
     for path in stale:
         if path not in files:
-            print(f"No source makes {path.relative_to(ROOT)} any more: delete it.")
+            print(f"{path.relative_to(ROOT)} has no source any more: delete it.")
     if unlinked := unlinked_terms():
         print(f"No notebook links to these entries of the glossary: {', '.join(unlinked)}")
     changed = [path for path in changed if not path.is_relative_to(COURSE)]

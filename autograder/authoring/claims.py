@@ -1,4 +1,4 @@
-"""What the text says about its outputs, checked.
+"""Checks what the text says about its outputs.
 
 A cell `# %% claims` of a source stands behind the cell whose numbers the text speaks of, and calls `claim`. Such cells
 are only in the notebooks that are executed here and by the tests; no student ever gets one.
@@ -61,13 +61,13 @@ class Proof(TypedDict):
 def claim(sentence: str, holds: object) -> None:
     """Raise `ClaimFailed` with this sentence unless it holds. `holds`: a comparison, of numbers or of tensors."""
     if not is_so(sentence, holds):
-        raise ClaimFailed(f"The text says, and the cell above contradicts it: {sentence}")
+        raise ClaimFailed(f"The cell above contradicts this claim of the text: {sentence}")
 
 
 def is_so(sentence: str, holds: object) -> bool:
     truth = holds.item() if hasattr(holds, "item") else holds
     if not isinstance(truth, bool):
-        raise TypeError(f"Whether it holds is a yes or no, not {truth!r}: {sentence}")
+        raise TypeError(f"A claim has to be True or False, not {truth!r}: {sentence}")
     return truth
 
 
@@ -75,7 +75,7 @@ def is_so(sentence: str, holds: object) -> bool:
 
 
 def noted_claim(sentence: str, holds: object, measured: dict[str, Any]) -> None:
-    """Stands for `claim` in a whole run: leaves the outcome in the cell's output, and goes on if it does not hold."""
+    """Replaces `claim` in a whole run: leaves the outcome in the cell's output, and continues if it does not hold."""
     from IPython.display import display
 
     values = {name: plain(value) for name, value in measured.items()}
@@ -83,7 +83,7 @@ def noted_claim(sentence: str, holds: object, measured: dict[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value as it can stand in the record, numbers with four digits."""
+    """A value in the form in which the record keeps it, numbers with four digits."""
     value = value.item() if getattr(value, "ndim", 1) == 0 else value
     if isinstance(value, float):
         return float(f"{value:.4g}")
@@ -91,7 +91,7 @@ def plain(value: Any) -> Any:
 
 
 def with_measurements(source: str) -> str:
-    """A cell of claims in which each claim is also told the values that its condition compares."""
+    """A cell of claims in which each claim also gets the values that its condition compares."""
     tree = ast.parse(source)
     for call in ast.walk(tree):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "claim":
@@ -227,20 +227,20 @@ def write_record(record: dict[str, Proof]) -> None:
 
 
 def cut_short() -> list[str]:
-    """The notebooks that do less in the tests than in front of a student."""
+    """The notebooks that do less in the tests than for a student."""
     from autograder.authoring.build import source_cells, stems
 
     return [stem for stem in stems() if any(FAST in cell.source for cell in source_cells(stem))]
 
 
 def out_of_date() -> list[str]:
-    """The notebooks of which the record does not say how their claims go now."""
+    """The notebooks whose entry in the record is out of date."""
     record = read_record()
     return [stem for stem in cut_short() if stem not in record or record[stem]["digest"] != digest_of(stem)]
 
 
 def problems() -> list[str]:
-    """What is wrong with the record, in a sentence each. The tests want none."""
+    """What is wrong with the record, one sentence each. The tests accept none."""
     stale = [f"{stem} has changed since its claims were last proved. Run `make claims`." for stem in out_of_date()]
     return stale + [f"{stem}: {failure}" for stem, proof in read_record().items() for failure in failures(proof)]
 
@@ -268,7 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from autograder.authoring.build import stems
 
-    description = "Executes notebooks whole and keeps in solutions/claims.json how the claims of their text went."
+    description = "Execute whole notebooks, and record in solutions/claims.json whether the claims of their text hold."
     parser = argparse.ArgumentParser(prog=COMMAND, description=description)
     help_ = f"such as {stems()[-1]}; if none are named, those whose entry in the record is out of date"
     parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help=help_)

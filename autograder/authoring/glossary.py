@@ -23,7 +23,7 @@ class GlossaryError(Exception):
 
 
 class Glossary:
-    """The entries, by term, in the order of the alphabet."""
+    """The entries by term, in alphabetical order."""
 
     def __init__(self, text: str):
         self.introduction, *parts = re.split(r"^## ", text, flags=re.MULTILINE)
@@ -41,7 +41,7 @@ class Glossary:
         return cls(path.read_text(encoding="utf-8"))
 
     def linked(self, text: str) -> str:
-        """The text with its marks turned into links. The entry's first sentence shows under the mouse."""
+        """The text with its marks turned into links. The entry's first sentence is shown as a tooltip."""
         return TERM_MARK.sub(lambda mark: self.link(mark[1].strip(), (mark[2] or mark[1]).strip()), text)
 
     def link(self, term: str, shown: str) -> str:

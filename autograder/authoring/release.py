@@ -33,7 +33,9 @@ def release(course: Course, assignments: Sequence[str], new_seed: bool = False) 
             try:
                 source = assignment_notebook(rules.of(assignment))
             except SourceError as error:
-                raise CourseError(f"The sources cannot be built, and nothing of this was released. {error}") from None
+                raise CourseError(
+                    f"The sources cannot be built, so none of these assignments was released. {error}"
+                ) from None
             course.ledger.write(course.source(assignment), as_text(source))
             for path in released_files(course, assignment):  # nbgrader empties the folder
                 course.ledger.keep(path)
@@ -53,7 +55,7 @@ def release(course: Course, assignments: Sequence[str], new_seed: bool = False) 
 
 @contextmanager
 def old_release_unless_there_is_a_new_one(course: Course, assignment: str) -> Iterator[None]:
-    """A release that fails leaves the former one as it was."""
+    """If a release fails, the earlier one stays as it was."""
     folder = course.release(assignment).parent
     with tempfile.TemporaryDirectory(dir=course.root, prefix=".release") as scratch:
         before = Path(scratch) / assignment
@@ -87,7 +89,7 @@ def released_files(course: Course, assignment: str) -> list[Path]:
 
 
 class quiet_nbgrader:
-    """nbgrader tells every step on the terminal; what matters of it we tell ourselves."""
+    """nbgrader prints every step to the terminal; the commands print what matters themselves."""
 
     def __enter__(self) -> None:
         self.level = logging.getLogger("traitlets").level

@@ -40,7 +40,7 @@ EXERCISES = "course_lib.exercises"
 
 
 class CannotStandAlone(Exception):
-    """The program leans on something that a student's notebook does not have, such as the reference itself."""
+    """The program needs something that a student's notebook does not have, such as the reference itself."""
 
 
 def standing_alone(exercise: Exercise, programs: Sequence[Program], notebook: NotebookNode) -> dict[str, str]:
@@ -60,7 +60,7 @@ def answer(exercise: Exercise, program: Program, notebook: NotebookNode) -> str:
     needs = Needs(exercise, known_names(setup_source(notebook)))
     modules = [module_of(program)]
     if derives(exercise, program):
-        modules.insert(0, module_of(exercise.reference))  # first: there a name is what the reference means by it
+        modules.insert(0, module_of(exercise.reference))  # first: a name means there what it means to the reference
     text = needs.satisfied(text, modules)
     written = in_the_stub(text, cell_source(notebook, exercise.name), exercise.name)
     return "\n\n\n".join(part for part in ("\n".join(needs.imports), *needs.helpers, written) if part)
@@ -85,7 +85,7 @@ def grade_id_of(cell: NotebookNode) -> str:
 
 
 def definition_text(exercise: Exercise, program: Program) -> str:
-    """The program's source without decorators and docstring, called as the exercise is."""
+    """The program's source without decorators and docstring, under the name of the exercise."""
     if derives(exercise, program):
         if "super(" in own_text(program):
             raise CannotStandAlone(f"{program.__name__} calls the reference")
@@ -113,7 +113,7 @@ def first_definition(text: str) -> Definition:
 
 
 def without_docstring(definition: Definition, lines: list[str]) -> list[str]:
-    """The docstring of a misconception tells the student what is wrong: no student writes that."""
+    """Remove docstrings: that of a misconception tells the student what is wrong, and no student writes that."""
     if ast.get_docstring(definition) is None or len(definition.body) == 1:
         return lines
     first = definition.body[0]
@@ -153,7 +153,7 @@ class Needs:
     met: set[str] = field(default_factory=set)
 
     def satisfied(self, text: str, modules: Sequence[ModuleType]) -> str:
-        """The text, in which each name is one that the notebook knows, or one that stands in `imports` or `helpers`."""
+        """The text with names that the notebook knows, or that are in `imports` or `helpers`."""
         renamed = {}
         taken = local_names(text)
         for name in sorted(global_names(text) - {self.exercise.name} - set(vars(builtins))):
@@ -169,7 +169,7 @@ class Needs:
         return with_names(text, renamed)
 
     def refuse_references(self, text: str, name: str, origin: Origin) -> None:
-        """An answer that uses a reference which is still withheld, its own above all, would be no answer."""
+        """Refuse an answer that uses a reference that is still withheld, above all its own."""
         module, attribute = origin
         used = {(module, attribute)}
         if not attribute:
@@ -235,7 +235,7 @@ def known_names(setup: str) -> dict[Origin, str]:
 
 
 def in_the_stub(text: str, stub: str, name: str) -> str:
-    """The answer as one writes it into the stub: heads with their annotations and docstrings stay where they fit."""
+    """The answer written into the stub: signatures with annotations and docstrings stay where they fit."""
     given = dict(parts_of(stub, name))
     lines, around = text.splitlines(), stub.splitlines()
     for path, node in sorted(parts_of(text, name), key=lambda part: part[1].lineno, reverse=True):

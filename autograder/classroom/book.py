@@ -1,4 +1,4 @@
-"""Writes into nbgrader's gradebook what nbgrader's own `autograde` would write. One writer, one commit a submission."""
+"""Writes what nbgrader's own `autograde` would write into its gradebook. One writer, one commit per submission."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOCK = ".grading"  # in the course folder, with the number of the process that g
 
 @contextmanager
 def open_book(course: Course) -> Iterator[Gradebook]:
-    """The gradebook for one writer. SQLite is told not to wait for the disk after every line."""
+    """The gradebook for one writer. SQLite does not wait for the disk after every statement."""
     with opened(course) as gradebook:
         if gradebook.engine.dialect.name == "sqlite":
             gradebook.db.execute(text("PRAGMA journal_mode = WAL"))
@@ -41,7 +41,7 @@ def open_book(course: Course) -> Iterator[Gradebook]:
 
 
 def opened(course: Course) -> Gradebook:
-    """The gradebook, or a sentence about why there is none."""
+    """Open the gradebook, or raise a CourseError that says why it cannot be opened."""
     try:
         address = make_url(course.db_url)
         return course.gradebook()
@@ -61,7 +61,7 @@ def opened(course: Course) -> Gradebook:
 
 @contextmanager
 def one_at_a_time(course: Course) -> Iterator[None]:
-    """Only one process at a time grades a course. The lock goes with its process, however that ends."""
+    """Only one process at a time grades a course. The lock is released when its process ends, however it ends."""
     with (course.root / LOCK).open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -142,7 +142,7 @@ def enter_due_date(course: Course, gradebook: Gradebook, assignment: str) -> Non
 
 
 def lateness(course: Course, gradebook: Gradebook, assignment: str, student: str) -> str:
-    """All that a penalty for lateness depends on: when it was handed in, when it was due, and what the class says about
+    """What a penalty for lateness depends on: when it was handed in, when it was due, and what the class says about
     it. Without a due date nothing is late."""
     due = course.rules().of(assignment).due_for(student, course.roster().extra_time(student))
     if due is None:
@@ -156,7 +156,7 @@ def lateness(course: Course, gradebook: Gradebook, assignment: str, student: str
 
 
 def timestamp_text(course: Course, assignment: str, student: str) -> str:
-    """What stands in timestamp.txt beside a submission; empty if there is none."""
+    """The content of timestamp.txt beside a submission; empty if there is none."""
     path = course.submitted(assignment, student).parent / "timestamp.txt"
     return path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else ""
 
@@ -167,7 +167,9 @@ def submission_time(course: Course, assignment: str, student: str) -> tuple[date
     try:
         return (utils.parse_utc(stamp) if stamp else None), ()
     except (ValueError, OverflowError):
-        return None, (f"timestamp.txt holds no time: {stamp[:40]!r}. Whether it was late is not known.",)
+        return None, (
+            f"timestamp.txt does not contain a time: {stamp[:40]!r}. It is not known whether the submission was late.",
+        )
 
 
 def enter_grades(notebook: SubmittedNotebook, judged: NotebookNode) -> None:
@@ -194,7 +196,7 @@ def enter_zeros(notebook: SubmittedNotebook) -> None:
 
 
 def flag(gradebook: Gradebook, assignment: str, student: str) -> None:
-    """For a person: formgrader shows the notebook as flagged, and every score is open."""
+    """Leave it to a person: formgrader shows the notebook as flagged, and every score is open."""
     notebook = gradebook.find_submission_notebook(assignment, assignment, student)
     notebook.flagged = True
     for grade in notebook.grades:
@@ -204,7 +206,7 @@ def flag(gradebook: Gradebook, assignment: str, student: str) -> None:
 
 
 def unflag(gradebook: Gradebook, assignment: str, student: str) -> None:
-    """It was flagged by us, and there is no reason for it any more. What a person has flagged stays so."""
+    """Remove our flag, for which there is no reason any more. What a person has flagged stays flagged."""
     gradebook.find_submission_notebook(assignment, assignment, student).flagged = False
     gradebook.db.commit()
 

@@ -27,7 +27,7 @@ from nbgrader.api import (
 
 @dataclass(frozen=True)
 class Mark:
-    """What a person gave for a cell that is no longer there."""
+    """The mark that a person gave for a cell that no longer exists."""
 
     student: str
     cell: str

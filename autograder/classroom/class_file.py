@@ -1,4 +1,4 @@
-"""class.toml: all that an instructor decides about a class, in one file.
+"""class.toml: everything that an instructor decides about a class, in one file.
 
 `init` makes it with everything commented out. `release`, `collect`, `grade` and `export` read it each time, and so do
 nbgrader's own commands and formgrader, by way of the class's nbgrader_config.py. It is read without nbgrader or torch.
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 FILE = "class.toml"
 TEMPLATE = """\
-# All that you decide about this class. Take away the # of a line, change it, and save the file: the next command of
-# `python -m autograder` goes by it. After a change to exercises or points, release first, then grade.
+# Everything that you decide about this class. Remove the # in front of a line, change it, and save the file: the next
+# command of `python -m autograder` uses it. After a change to exercises or points, release first, then grade.
 
 # time_zone = "Europe/Berlin"     # of the dates below (default: that of this machine)
 # roster = "roster.csv"           # who is in this class; its columns are described in the course's README
@@ -39,7 +39,7 @@ TEMPLATE = """\
 # What lateness costs, in percent of the score for each day that has begun, and at most.
 # percent_per_day = 10
 # at_most_percent = 50
-# grace_minutes = 15              # so late is not late yet
+# grace_minutes = 15              # up to this late still counts as on time
 
 # An assignment for each notebook that you use. As long as none is named, `release` releases all notebooks.
 # [assignments.02_masks]
@@ -52,7 +52,7 @@ TEMPLATE = """\
 # exercises = ["softmax", "self_attention"]
 # due = "2026-11-10 23:59"
 
-# More time for somebody: until a date, or so much longer. (The roster's column extra_time holds for all assignments.)
+# More time for somebody: until a date, or this much longer. (This replaces the roster's extra_time.)
 # [extensions.02_masks]
 # ada = "2026-11-10 23:59"
 # ben = "3 days"
@@ -96,7 +96,7 @@ class AssignmentRules:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is one whole notebook of the course as it is."""
+        """Whether it is one whole notebook of the course, unchanged."""
         return self.notebooks == (self.name,) and not (self.drop or self.exercises or self.points)
 
     def is_dropped(self, exercise: str) -> bool:
@@ -114,7 +114,7 @@ class AssignmentRules:
         return shown, wanted - shown
 
     def extension(self, student: str, extra_time: timedelta = timedelta()) -> timedelta:
-        """How much later than the others a student may hand in. extra_time: that the roster gives, for everything."""
+        """How much later than the others a student may hand in. An extension replaces `extra_time`, the roster's."""
         if self.due is None:
             return timedelta()
         said = self.extensions.get(student, extra_time)
@@ -157,7 +157,7 @@ def rules_in(content: str) -> Rules:
 
 
 class Mistake(Exception):
-    """Something in the file that cannot be meant."""
+    """Something in the file that makes no sense."""
 
 
 def rules_from(data: dict[str, Any]) -> Rules:
@@ -192,7 +192,7 @@ def assignment_rules(
         raise Mistake(f"{name!r} cannot be the name of an assignment: letters, digits, - and _ only.")
     known(where, data, OF_AN_ASSIGNMENT)
     if data.get("drop") and data.get("exercises"):
-        raise Mistake(f"[{where}] has both drop and exercises: say either what does not count or what counts.")
+        raise Mistake(f"[{where}] has both drop and exercises: use only one of them.")
     points = {
         key: number(f"{where}.points.{key}", value) for key, value in table(where, data.get("points", {})).items()
     }
@@ -290,7 +290,7 @@ PLUGIN = "autograder.classroom.late.LatePenalty"
 
 
 def configure(config: Config, folder: Path) -> None:
-    """Have nbgrader's own commands and formgrader go by class.toml; the class's nbgrader_config.py calls this."""
+    """Make nbgrader's own commands and formgrader use class.toml; the class's nbgrader_config.py calls this."""
     rules = read_rules(folder)
     config.AssignLatePenalties.plugin_class = PLUGIN
     config.LatePenalty.folder = str(folder)
@@ -301,6 +301,6 @@ def require_one_penalty(config: Config, path: Path) -> None:
     """Refuse two rules for lateness: that of class.toml, and a plugin of one's own in nbgrader's configuration."""
     if config.AssignLatePenalties.get("plugin_class", PLUGIN) != PLUGIN and read_rules(path.parent).late != Late():
         raise CourseError(
-            f"{path} has a plugin of its own for late submissions, and [late] in {FILE} says what lateness costs too. "
-            "Take one of them out."
+            f"{path} has its own plugin for late submissions, and [late] in {FILE} also says what lateness costs. "
+            "Remove one of them."
         )

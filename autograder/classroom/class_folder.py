@@ -1,6 +1,6 @@
 """The folder of a class: its configuration, its secret seed, and all that is handed in and graded.
 
-It lies where the instructor wants it, never inside this package. What its `nbgrader_config.py` says holds for every
+The instructor chooses where it is; it is never inside this package. What its `nbgrader_config.py` says holds for every
 command here, for nbgrader's own commands and for formgrader alike. Nothing here imports torch or nbgrader: it is needed
 before the processes are started that run student code.
 """
@@ -48,7 +48,7 @@ def make_class(folder: Path, new_seed: bool = False) -> list[Path]:
     if new_seed or not (folder / "hidden_seed").exists():
         prepare_seed(folder, new_seed)
         made.append(folder / "hidden_seed")
-    (folder / "exchange").mkdir(exist_ok=True)  # formgrader complains without it
+    (folder / "exchange").mkdir(exist_ok=True)  # formgrader complains if it is missing
     return made
 
 
@@ -57,7 +57,7 @@ def make_folder(folder: Path) -> None:
         is_new = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         if is_new:
-            folder.chmod(0o700)  # on a shared machine, submissions and marks are nobody else's business
+            folder.chmod(0o700)  # on a shared machine, nobody else may read submissions and marks
     except FileExistsError:
         raise CourseError(f"--course takes a folder, and {folder} is a file.") from None
     except OSError as error:
@@ -65,7 +65,7 @@ def make_folder(folder: Path) -> None:
 
 
 def require_class(folder: Path) -> None:
-    """Refuse a folder that holds no class, with the command that makes one."""
+    """Refuse a folder that is not a class, and name the command that makes one."""
     if folder.exists() and not folder.is_dir():
         raise CourseError(f"--course takes a folder, and {folder} is a file.")
     if any((folder / sign).exists() for sign in SIGNS):

@@ -50,7 +50,9 @@ class ClusterWorkers:
             raise CourseError(f"The scheduler at {address} has no workers. {advice}")
         for worker, (engine, walled, leak) in found.items():
             if engine != work.engine_digest():
-                raise CourseError(f"The worker {worker} has another version of this course: install the same there.")
+                raise CourseError(
+                    f"The worker {worker} has another version of this course: install the same version there."
+                )
             if not walled and not without_walls:
                 advice = "Run there: python -m autograder doctor"
                 raise CourseError(f"The worker {worker} has no wall around student code. {advice}")
@@ -76,7 +78,8 @@ class ClusterWorkers:
                 else:
                     yield result
                 future.release()
-        for task in suspects:  # a worker that dies takes its whole queue along: who is to blame shows when alone
+        # A dying worker loses its whole queue. Run alone, a submission shows whether it is to blame.
+        for task in suspects:
             yield outcome(self.client.submit(work.do, task, pure=False)) or lost(task)
 
 
@@ -87,7 +90,7 @@ def outcome(future: Future) -> Result | None:
     except KilledWorker:
         return None
     except (OSError, FutureCancelledError) as error:
-        saved = "What was finished is saved: the same command goes on from there."
+        saved = "What was finished is saved: the same command continues from there."
         raise CourseError(f"The cluster is gone ({error}). {saved}") from None
 
 

@@ -1,4 +1,4 @@
-"""Places what an LMS or Colab gave: every notebook goes to submitted/STUDENT/ASSIGNMENT/, or the report says why not.
+"""Imports a download: every notebook goes to submitted/STUDENT/ASSIGNMENT/, or the report says why not.
 
 Recognised without being told:
 
@@ -12,13 +12,13 @@ Recognised without being told:
     ada_02_masks.ipynb, Copy_of_02_masks_ada.ipynb                     all in one folder, from Colab too
 
 Anything else by a pattern. If class.toml names a roster, everybody is somebody on it. A notebook in which nothing was
-written is no submission. Whose a notebook is, and when it was handed in, is said by the name and the date that the
-download itself has for a file, folder or archive, since those come from the LMS. What stands in an archive that a
-student packed says nothing about either.
+written is no submission. Who handed in a notebook, and when, is read from the name and the date that the download
+itself has for a file, folder or archive, since those come from the LMS. Those inside an archive that a student packed
+are not used for this.
 
-The download is untrusted, as everything that students send: nothing is unpacked under a name that it brings along,
-links are not followed, what grows too large while it is unpacked is left out, and whatever is wrong with one file is
-written beside its name and costs only that file. A submission that is replaced is kept in earlier/.
+The download is untrusted, like everything that students send: nothing is unpacked under a name of its own, links are
+not followed, what becomes too large while it is unpacked is left out, and a problem with one file is reported with its
+name and affects only that file. A submission that is replaced is kept in earlier/.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def collect(course: Course, downloaded: Path, assignment: str | None = None, pat
     """
     if not course.released():
         raise CourseError(
-            "Nothing is released yet, so no file can be told from another. Release the assignments first."
+            "Nothing is released yet, so files cannot be assigned to assignments. Release the assignments first."
         )
     if assignment is not None and assignment not in course.released():
         names = ", ".join(course.released())
@@ -421,7 +421,7 @@ class Budget:
             raise TooMuch(f"It holds more than {MOST_FILES_OF_AN_INNER_ZIP:,} files. Look at it by hand.")
 
     def copy(self, stream: IO[bytes], target: Path, most: int) -> None:
-        """Copy a stream and stop as soon as it is too long, whatever its header says."""
+        """Copy a stream, and stop as soon as it is too long, whatever its header says."""
         with target.open("wb") as out:
             while chunk := stream.read(1 << 20):
                 most -= len(chunk)
@@ -570,7 +570,7 @@ class Releases:
         self.owner = {mark: next(iter(names)) for mark, names in owners.items() if len(names) == 1}
 
     def named_in(self, parts: Iterable[str]) -> str | None:
-        """The assignment that the innermost part names that names one."""
+        """The assignment that the innermost part names, among the parts that name one."""
         for part in parts:
             named = [name for name in self.names if self.patterns[name].search(part)]
             if len(named) == 1:
@@ -578,7 +578,7 @@ class Releases:
         return None
 
     def is_untouched(self, assignment: str, path: Path) -> bool:
-        """Whether every text in it is the release's: then it may have been run, but nothing was written."""
+        """Whether every text in it is that of the release: it may have been run, but nothing was written."""
         cells = [cell for cell in cells_of(path) if cell.plain]
         own = self.texts[assignment]
         return bool(cells) and all(cell.plain in own or cell.is_as_some_release_had_it for cell in cells)
@@ -609,7 +609,7 @@ def cells_of(path: Path) -> list[Cell]:
 
 
 def marks(grade_id: str, text: str) -> Iterator[tuple[str, str]]:
-    """What a cell may be recognised by."""
+    """What identifies a cell."""
     if grade_id:
         yield "grade id", grade_id
     if len(text) > 20:  # shorter ones say nothing
@@ -625,7 +625,7 @@ def name_pattern(assignment: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class Claim:
-    """A notebook with the student and the assignment that it says it is of."""
+    """A notebook with the student and the assignment that it seems to belong to."""
 
     found: Found
     student: str
@@ -638,7 +638,7 @@ class Claim:
 
     @property
     def age(self) -> tuple[float, float, int]:
-        """Larger is newer: by date, then by the number that an LMS or a browser puts behind a name.
+        """Larger is newer: by date, then by the number that an LMS or a browser adds to a name.
 
         The dates in a student's archive only tell this student's own versions from each other.
         """
@@ -679,9 +679,7 @@ class Collector:
                 self.leave(found, str(error), is_lost=True)
                 continue
             if self.releases.is_untouched(claim.assignment, found.copy):
-                self.leave(
-                    found, f"Nothing was written in it: {claim.student} has handed in {claim.assignment} as it was."
-                )
+                self.leave(found, f"Nothing was written in it: {claim.student} handed in {claim.assignment} unchanged.")
             else:
                 claims.append(claim)
         for versions in self.by_submission(self.without_namesakes(claims)):
@@ -716,10 +714,10 @@ class Collector:
         name = folder or self.name_beside_assignment(found.given[-1])
         if not name:
             raise Unclear(
-                "Nothing in its path says whose it is. Put it into a folder with the student's name, or give a pattern."
+                "Nothing in its path tells whose it is. Put it into a folder with the student's name, or use --pattern."
             )
         if "assignsubmission" in name:
-            raise Unclear("Moodle has named it, but other files beside it were not named by Moodle. Collect it alone.")
+            raise Unclear("Its name comes from Moodle, but those of other files beside it do not. Collect it alone.")
         return replace(self.claimed(found, name, name, is_folder=bool(folder)), by="folder")
 
     def claim_by_lms(self, found: Found, match: re.Match[str]) -> Claim:
@@ -748,7 +746,7 @@ class Collector:
 
     @cached_property
     def depth_of_all(self) -> int:
-        """How many folders lie around everything."""
+        """How many folders contain everything."""
         paths = [*(found.given for found in self.download.notebooks), *self.download.folders]
         most = min(len(found.home) for found in self.download.notebooks)
         depths = (depth for depth in range(most) if len({path[depth] for path in paths if len(path) > depth}) > 1)
@@ -763,7 +761,7 @@ class Collector:
         if not match or not match["student"]:
             raise Unclear("The pattern does not match its path.")
         if found.parcel and match.end("student") > len("/".join(found.parcel.parts)):
-            raise Unclear("The pattern finds the student's name only inside of an archive that a student packed.")
+            raise Unclear("The pattern finds the student's name only inside an archive that a student packed.")
         named = match["assignment"] if "assignment" in rule.groupindex else None
         if named and named not in self.releases.names:
             named = self.releases.named_in([named])
@@ -785,13 +783,13 @@ class Collector:
         else:
             student = student_id(name)
         if not student:
-            raise Unclear(f"No folder can be called after {name!r}. Rename it, or give a pattern.")
+            raise Unclear(f"{name!r} cannot be the name of a folder. Rename it, or use --pattern.")
         assignment, is_certain = self.assignment_of(found, named)
         return Claim(found, student, person, assignment, is_certain)
 
     def on_the_roster(self, name: str, canvas_id: str = "", is_folder: bool = False) -> Person:
-        """Whoever is called so. A repository is called after its assignment too, in front, and then by a login that its
-        owner chose: if the roster knows logins, nothing else says whose it is.
+        """The person with this name. A repository's name begins with that of its assignment; then comes a login that
+        its owner chose: if the roster knows logins, nothing else tells whose it is.
         """
         words = name.split("-") if is_folder else [name]
         by_login = is_folder and self.are_repositories and any(person.github for person in self.roster.people)
@@ -811,12 +809,12 @@ class Collector:
         named = own or self.releases.named_in(reversed(found.parts[:-1]))
         told = self.releases.told_by(found.copy)
         if named and told and named != told:
-            raise Unclear(f"It is called {named}, but what is in it belongs to {told}.")
+            raise Unclear(f"Its name says {named}, but its content belongs to {told}.")
         assignment = named or told or self.assignment or self.releases.named_in([self.name])
         if not assignment:
-            raise Unclear("Neither its name nor its content says which assignment it is.")
+            raise Unclear("Neither its name nor its content tells which assignment it is.")
         if self.assignment and assignment != self.assignment:
-            raise Unclear(f"It is for {assignment}, and only {self.assignment} was asked for.")
+            raise Unclear(f"It is for {assignment}, but only {self.assignment} is being collected.")
         return assignment, bool(own or told)
 
     def name_of_folder(self, found: Found) -> str | None:
@@ -830,12 +828,12 @@ class Collector:
             return None
         if len(folders) > 1:
             raise Unclear(
-                f"It is not certain which of the folders {'/'.join(folders)} is the student's. Give a pattern."
+                f"It is not certain which of the folders {'/'.join(folders)} is the student's. Use --pattern."
             )
         return self.name_beside_assignment(folders[0]) or self.without_repository(folders[0]) if folders else None
 
     def without_repository(self, folder: str) -> str:
-        """GitHub Classroom calls a repository after the assignment and the student: masks-ada."""
+        """GitHub Classroom names a repository after the assignment and the student: masks-ada."""
         words = folder.split("-")
         if words[-1] in ("main", "master") and len(words) > 2:  # a zip of one branch
             words = words[:-1]
@@ -884,14 +882,14 @@ class Collector:
         return None
 
     def folders_of(self, parts: tuple[str, ...]) -> tuple[str, ...]:
-        """The folders that are not called after an assignment."""
+        """The folders that are not named after an assignment."""
         return tuple(part for part in parts if not self.is_assignment(part))
 
     def is_assignment(self, part: str) -> bool:
         return any(pattern.fullmatch(part) for pattern in self.releases.patterns.values())
 
     def name_beside_assignment(self, name: str) -> str | None:
-        """What a name holds beside that of the assignment: ada_02_masks, 02_masks_ada, Copy of 02_masks (1)."""
+        """What is left of a name without the assignment: ada_02_masks, 02_masks_ada, Copy of 02_masks (1)."""
         for pattern in self.releases.patterns.values():
             rest, times = pattern.subn(" ", VERSION.sub("", COPY_OF.sub("", name)))
             if times:
@@ -902,7 +900,7 @@ class Collector:
     # One file for each.
 
     def without_namesakes(self, claims: list[Claim]) -> list[Claim]:
-        """All but those who would fall on one id: two people's work must never be mixed."""
+        """All but those who would get the same id: two people's work must never be mixed."""
         people: dict[tuple[str, str], set[str]] = defaultdict(set)
         for claim in claims:
             people[self.folder_key(claim)].add(claim.person)
@@ -918,7 +916,7 @@ class Collector:
         return kept
 
     def folder_key(self, claim: Claim) -> tuple[str, str]:
-        """Some file systems take Ada and ada for the same. Moodle numbers people anew in each assignment."""
+        """Some file systems treat Ada and ada as equal. Moodle gives people new numbers in each assignment."""
         return claim.student.casefold(), claim.assignment if claim.by == "Moodle" else ""
 
     def by_submission(self, claims: list[Claim]) -> list[list[Claim]]:
@@ -931,7 +929,7 @@ class Collector:
         if self.are_of_different_people(versions):
             for claim in versions:
                 folder = "/".join(claim.found.home)
-                sentence = f"It is not certain that {folder} is a folder of {claim.person}'s. Give a pattern."
+                sentence = f"It is not certain that {folder} belongs to {claim.person}. Use --pattern."
                 self.leave(claim.found, sentence, is_lost=True)
             return
         *older, newest = sorted(versions, key=lambda claim: (claim.is_certain, claim.age))
@@ -979,7 +977,7 @@ class Collector:
             before = f"{existing_date(target):%Y-%m-%d %H:%M} UTC"
             if filecmp.cmp(target, claim.found.copy, shallow=False):
                 outcome = "unchanged"
-                remarks.append("The same file lies there already.")
+                remarks.append("The same file is there already.")
             elif claim.found.date and claim.found.date > existing_date(target):
                 outcome = "replaced"
                 kept = keep_earlier(target, self.course.earlier(claim.assignment, claim.student))
@@ -1126,7 +1124,7 @@ def earlier_versions(folder: Path) -> Iterator[tuple[Path, datetime]]:
 
 
 def write_submission(found: Found, target: Path) -> None:
-    """Put a notebook and its date into place, so that nobody ever sees half of it, or one with the other's date.
+    """Put a notebook and its date in place, so that nobody ever sees half of it, or the wrong date with it.
 
     A new folder appears at once with both. In an old one the date goes first and comes last: while there is none,
     the file's own is the right one.

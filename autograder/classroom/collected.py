@@ -19,7 +19,7 @@ FILE = "collected.json"
 
 @dataclass(frozen=True)
 class LmsName:
-    """What an LMS called a submission: its feedback has to go back under the same."""
+    """The name that an LMS gave a submission: its feedback has to go back under the same name."""
 
     lms: str  # "Moodle" or "Canvas"
     name: str
@@ -38,7 +38,7 @@ class Lost:
 
 
 def read(course: Course) -> dict[str, Any]:
-    """What is in the file; nothing if it cannot be understood."""
+    """The content of the file; empty if it cannot be read."""
     try:
         data = json.loads((course.root / FILE).read_text(encoding="utf-8"))
         return data if isinstance(data, dict) else {}
@@ -53,7 +53,7 @@ def lms_names(course: Course, assignment: str) -> dict[str, LmsName]:
 
 
 def lost_work(course: Course) -> list[Lost]:
-    """What was handed in and belongs to nobody so far."""
+    """What was handed in but could not be assigned to anybody so far."""
     return [Lost(**entry) for entry in read(course).get("lost", [])]
 
 

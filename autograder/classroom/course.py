@@ -13,7 +13,7 @@ verdicts/02_masks/ada.json                 what the judge found, for the report 
 collected.json                             what the LMS calls the submissions, and what could not be placed
 hidden_seed                                the secret that this class's hidden cases are made from (see `seed`)
 gradebook.db                               nbgrader's database (any other by its address)
-kept/                                      what a person had made of one of these files before a command wrote it anew
+kept/                                      versions that a person had edited, before a command replaced them
 """
 
 from __future__ import annotations

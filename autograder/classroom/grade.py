@@ -52,12 +52,12 @@ from course_lib.exercises import all_exercises
 ATTEMPTS = 2  # at a submission that takes its worker down
 # A judge watches over the time of its submission itself. This long after that time is up, it is stopped from outside.
 JUDGES_OWN_SECONDS = 120.0
-LOOKING_SECONDS = 1.0  # between two looks at who is overdue
+LOOKING_SECONDS = 1.0  # between two checks for overdue workers
 
 
 @dataclass(frozen=True)
 class Change:
-    """A submission whose score is another one after regrading."""
+    """A submission whose score changed when it was regraded."""
 
     student: str
     before: float
@@ -80,7 +80,7 @@ class Summary:
 
 
 class Workers(Protocol):
-    """Whoever does the work: takes tasks, gives results in any order."""
+    """The processes that do the work: they take tasks and give results in any order."""
 
     def results(self, tasks: Sequence[Task]) -> Iterator[Result]: ...
 
@@ -167,9 +167,9 @@ def plan(
 
 
 def require_current_points(rules: AssignmentRules, released: NotebookNode) -> None:
-    """What is judged is worth what the released notebook says. Otherwise a perfect answer would lose points."""
+    """Refuse points that differ from those of the released notebook: a perfect answer could lose some."""
     command = f"python -m autograder release {rules.name}"
-    again = f"Release again, then grade: {command}. Nothing that was handed in or marked is lost."
+    again = f"Release again, then grade: {command}. No submission and no mark is lost."
     for cell in released.cells:
         name = exercise_of(cell) if cell.cell_type == "code" else None
         if name is None:
@@ -181,8 +181,8 @@ def require_current_points(rules: AssignmentRules, released: NotebookNode) -> No
         worth, points = visible if is_visible else hidden, cell.metadata.nbgrader.points
         if points != worth:
             raise CourseError(
-                f"{name} is worth {worth:g} points now{'' if is_visible else ' on the hidden cases'}, but it was "
-                f"{points:g} when {rules.name} was released. {again}"
+                f"{name} is worth {worth:g} points on the {'visible' if is_visible else 'hidden'} cases now, but was "
+                f"worth {points:g} when {rules.name} was released. {again}"
             )
     optional = [name for cell in released.cells if (name := optional_exercise(cell)) and not rules.is_dropped(name)]
     if optional:
@@ -195,18 +195,18 @@ def handed_in(course: Course, assignment: str, student: str) -> tuple[str | None
     try:
         return (submitted_text(path) if path.is_file() else None), ""
     except OSError as error:
-        return None, f"{path.name} cannot be read ({error.strerror}): mend its permissions, then grade again."
+        return None, f"{path.name} cannot be read ({error.strerror}): repair its permissions, then grade again."
 
 
 def is_done(course: Course, task: Task) -> bool:
-    """Whether there is a verdict on just this, and the judged notebook that belongs to it."""
+    """Whether there is a verdict on exactly this, and the judged notebook that belongs to it."""
     verdict = last_verdict(course, task.assignment, task.student)
     has_notebook = course.autograded(task.assignment, task.student).exists()
     return verdict is not None and verdict.digest == task.digest and has_notebook
 
 
 def last_verdict(course: Course, assignment: str, student: str) -> Verdict | None:
-    """None also if the file cannot be understood: then the submission is graded again."""
+    """Also None if the file cannot be read: then the submission is graded again."""
     try:
         return read_verdict(course.verdict(assignment, student))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -217,7 +217,7 @@ def last_verdict(course: Course, assignment: str, student: str) -> Verdict | Non
 
 
 def save_or_flag(course: Course, gradebook: Gradebook, assignment: str, result: Result, summary: Summary) -> Verdict:
-    """Enter a result; should that fail, enter that it did."""
+    """Enter a result; if that fails, enter that it failed."""
     try:
         return save(course, gradebook, assignment, result, summary)
     except (SQLAlchemyError, OSError, ValueError, KeyError) as error:
@@ -386,7 +386,7 @@ def keep_judging(connection: Connection, warm: Warm | None, of_others: Sequence[
 
 
 def never_finished(task: Task) -> Result:
-    """A submission that keeps its judge busy beyond all limits."""
+    """A submission whose judging exceeds all limits."""
     reason = (
         "Judging it took longer than a submission may take, and was stopped: a person has to look at this notebook."
     )

@@ -1,6 +1,6 @@
 """nbgrader's configuration for this course. Run nbgrader's commands in this folder; all paths are relative to it.
 
-Deadlines, penalties, extensions, exercises and points stand in class.toml. Here is what only nbgrader knows.
+Deadlines, penalties, extensions, exercises and points are in class.toml. This file is for nbgrader's own options.
 """
 
 import os

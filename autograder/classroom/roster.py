@@ -1,6 +1,6 @@
 """The roster: who is in the class. A CSV file named in class.toml, of one's own or as Moodle or Canvas export it.
 
-With a roster nobody is invented: what was handed in is somebody's on the list, or it is reported. Names and e-mail
+With a roster, every submission belongs to somebody on the list, or it is reported. Names and e-mail
 addresses go into nbgrader's gradebook, extra time counts at every deadline, LMS numbers go into the exports.
 """
 
@@ -63,7 +63,7 @@ class Person:
         return ", ".join(filter(None, [self.last_name, self.first_name])) or self.id
 
     def known_as(self) -> set[str]:
-        """All that a download may call this person by."""
+        """Every name that a download may have for this person."""
         first, last = self.first_name, self.last_name
         said = [self.id, self.username, self.number, self.email, self.email.partition("@")[0], self.github]
         said += [f"{first} {last}", f"{last} {first}"] if first and last else [first or last]
@@ -93,7 +93,7 @@ class Roster:
         return found
 
     def find(self, said: Iterable[str], canvas_id: str = "") -> list[Person]:
-        """Those whom one of these names may mean, the number of Canvas first: it is certain."""
+        """The people that one of these names may mean. Canvas' number comes first, since it is certain."""
         if canvas_id:
             certain = [person for person in self.people if person.canvas_id == canvas_id]
             if certain:
@@ -135,7 +135,7 @@ def read_roster(folder: Path) -> Roster:
 def roster_in(path: Path, data: bytes) -> Roster:
     people = [person for row in table(path, decoded(data)) if (person := person_of(row, path))]
     if not people:
-        raise CourseError(f"{path}: there is nobody in this roster.")
+        raise CourseError(f"{path}: this roster is empty.")
     seen: dict[str, Person] = {}
     for person in people:
         other = seen.setdefault(person.id.casefold(), person)

@@ -448,7 +448,7 @@ class SmallSteps(ast.NodeTransformer):
         return made
 
     def take_apart(self, node: Any, made: list[ast.stmt]) -> None:
-        """Put the parts of an expression before it. Of what may run never, or more than once, nothing is taken."""
+        """Put the parts of an expression before it, except those that may run never or more than once."""
         for place, value in ast.iter_fields(node) if isinstance(node, self.TRANSPARENT) else ():
             if isinstance(value, list):
                 setattr(node, place, [self.step(part, made) for part in value])
@@ -471,13 +471,13 @@ def is_super(node: ast.AST) -> bool:
 
 
 def disguised(text: str) -> str:
-    """The same program to a machine: local names changed, comments gone, everything laid out anew."""
+    """The same program for a machine: local names changed, comments removed, new layout."""
     renamed = {name: f"{name}_" if len(name) > 1 else name * 2 for name in local_variables(text)}
     return "# my own solution\n" + ast.unparse(ast.parse(with_names(text, renamed)))
 
 
 def local_variables(text: str) -> set[str]:
-    """Variables that can be renamed without anybody noticing: neither arguments nor names of inner functions."""
+    """Variables that can be renamed without changing anything: not arguments, not names of inner functions."""
     tree = ast.parse(text)
     functions = [t for t in tables_of(symtable.symtable(text, "answer", "exec")) if isinstance(t, symtable.Function)]
     local = {name for table in functions for name in table.get_locals()}
@@ -491,7 +491,7 @@ def local_variables(text: str) -> set[str]:
 
 
 def sample_due_date(assignment: str) -> datetime:
-    """A Friday evening, one week after that of the assignment before."""
+    """A Friday evening, one week after the previous assignment."""
     number = int(assignment.partition("_")[0])
     return datetime(2026, 9, 4, 18, tzinfo=UTC) + timedelta(weeks=number)
 
@@ -521,7 +521,7 @@ def write_dated(ledger: Ledger, path: Path, text: str, when: datetime) -> None:
 
 
 def crowd(course: Course, assignment: str, count: int, folder: Path) -> list[SampleStudent]:
-    """Write so many honest submissions, no two of them alike: right answers and misconceptions in turns.
+    """Write this many honest submissions, no two of them alike: right answers and misconceptions in turn.
 
     In every fifth of them somebody has misspelt a name.
     """

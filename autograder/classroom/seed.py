@@ -41,7 +41,7 @@ def read_seed(path: Path) -> str:
 
 ADVICE = (
     "It holds the secret seed of this class's hidden cases, and another one would change scores: put it back from your "
-    "backup. If it is lost, `python -m autograder release --new-seed` makes another, and everything is graded anew."
+    "backup. If it is lost, `python -m autograder release --new-seed` makes another, and everything is graded again."
 )
 
 

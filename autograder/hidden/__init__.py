@@ -1,4 +1,4 @@
-"""The cases that only the grader runs: one module a topic, with the same engine as the visible checks.
+"""The cases that only the grader runs: one module per topic, with the same engine as the visible checks.
 
 Hidden cases ask the same properties of other inputs. They are not written down but drawn from a seed, and each class
 has a secret one of its own (see `classroom/seed.py`): who reads this folder knows how they are made, not what they are.

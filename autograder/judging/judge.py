@@ -105,7 +105,7 @@ class Submission:
         return self.rebuilt.notebook.cells
 
     def code_cells(self) -> set[int]:
-        """All cells with code but the checks."""
+        """All code cells except the checks."""
         return {i for i, cell in enumerate(self.cells) if cell.cell_type == "code" and exercise_of(cell) is None}
 
     def needed_cells(self) -> set[int]:
@@ -160,7 +160,7 @@ class Trial:
             self.close_runner()
 
     def end(self) -> int:
-        """How far to go. For hidden cases, no further than to the last exercise that has something to ask."""
+        """Where to stop: for hidden cases, after the last exercise that still has questions."""
         if self.seen is None:
             return len(self.cells)
         wanted = [i for i, cell in enumerate(self.cells) if is_check(cell) and self.is_worth_asking(i, cell)]
@@ -175,7 +175,7 @@ class Trial:
                 self.run_cell(i, cell)
 
     def show(self, cell: NotebookNode, outputs: list[NotebookNode]) -> None:
-        """Put outputs below a cell. Code that has met hidden cases shows nothing."""
+        """Put outputs below a cell. Code that has seen hidden cases shows nothing."""
         if self.seen is None:
             cell.outputs = outputs
 
@@ -195,7 +195,7 @@ class Trial:
             self.close_runner()
             self.restarts += 1
             if self.restarts > MOST_RESTARTS:
-                raise RunnerError("It ended its process again and again.")
+                raise RunnerError("It ended its process several times.")
         self.runner = self.new_runner()
         if self.restarts:
             for i in range(upto):
@@ -256,7 +256,7 @@ class Trial:
             self.leave_if_out_of_memory(i, output.error[0])
 
     def leave_if_out_of_memory(self, i: int, kind: str) -> None:
-        """A process without memory does nothing right any more: what comes next gets a new one."""
+        """A process that has run out of memory is not reliable any more: what comes next gets a new one."""
         if kind == "MemoryError" and self.runner is not None:
             self.fatal.add(i)
             self.runner.bury()
@@ -304,7 +304,7 @@ class Trial:
                 self.unfinished.add(exercise.name)
                 self.note(str(error))
             else:
-                self.note(f"{exercise.name}: while it was checked, the code was stopped. {error}")
+                self.note(f"{exercise.name}: the code was stopped while it was checked. {error}")
             words = "The check was stopped." if isinstance(error, TimeIsUp) else "The check could not be completed."
             return failed(exercise, "raised", f"{words} {error}")
         for check in report.checks:
@@ -320,14 +320,14 @@ class Trial:
         return foreseen(name, self.submission.seed, likely_right=max(1, reached))
 
     def refusal_of_source(self, exercise: Exercise) -> Report | None:
-        """A report on an answer whose source reaches what the exercise forbids, or None."""
+        """A report on an answer whose source uses what the exercise forbids, or None."""
         if not exercise.forbids:
             return None
         own = [cell.source for cell, by_student in zip(self.cells, self.by_student) if by_student]
         found = forbidden_in(exercise.name, exercise.forbids, own)
         if found is None:
             return None
-        return failed(exercise, "wrong", f"Write the formula out yourself: `{found}` is not for this exercise.")
+        return failed(exercise, "wrong", f"Write the formula yourself: `{found}` is not allowed in this exercise.")
 
     def graded(self, i: int, exercise: Exercise, subject: Subject) -> Report:
         if isinstance(exercise, WrittenTest):
@@ -335,7 +335,7 @@ class Trial:
         if self.seen is None:
             return grade(exercise, subject)
         cases = all_hidden()[exercise.name].cases(self.submission.seed)
-        # What is wrong on the visible cases has its name already; only what is right there is looked into again.
+        # A mistake on the visible cases has been diagnosed already; only what is right there is diagnosed again.
         return grade(exercise, subject, cases, is_diagnosed=self.seen.reports[exercise.name].passed)
 
     def tried(self, i: int, exercise: WrittenTest) -> Report:
@@ -356,10 +356,12 @@ class Trial:
         words = sorted(set(LOOKS_INSIDE.findall("\n".join(own))))
         if words:
             named = ", ".join(f"`{word}`" for word in words)
-            self.note(f"{name}: it should go by what an implementation does, but mentions {named}. Please look at it.")
+            self.note(
+                f"{name}: it should test what an implementation does, but it mentions {named}. Please look at it."
+            )
 
     def undefined(self, exercise: Exercise) -> Report:
-        """The cell of the answer did not define it: it raised, or somebody renamed the function."""
+        """The cell of the answer did not define it: it raised an error, or the function has another name."""
         error = self.last_error.get(exercise.name)
         if error:
             return failed(exercise, "raised", f"The cell with {exercise.name} did not run: {error}")
@@ -480,13 +482,13 @@ def points_in(cells: Sequence[NotebookNode]) -> dict[str, float]:
 
 
 def optional_exercise(cell: NotebookNode) -> str | None:
-    """The exercise that a check belongs to which does not count in this class."""
+    """The exercise that this check belongs to, if it does not count in this class."""
     name = grade_id_of(cell).removesuffix(OPTIONAL)
     return name if name != grade_id_of(cell) and name in exercise_names() else None
 
 
 def is_check(cell: NotebookNode) -> bool:
-    """Whether it is the visible check of an exercise: there both are judged."""
+    """Whether it is the visible check of an exercise: both checks are judged there."""
     return cell.cell_type == "code" and exercise_of(cell) is not None and grade_id_of(cell).endswith(CHECK)
 
 

@@ -37,7 +37,7 @@ class Names:
 
 
 def needed(cells: Sequence[str], by_student: Sequence[bool]) -> set[int]:
-    """The positions of the cells to run. All of them, if the student's code might reach any name."""
+    """The positions of the cells to run: all of them, if the student's code might use any name."""
     parsed = [names_in(source) for source in cells]
     names = [found or Names() for found in parsed]
     run = {i for i, own in enumerate(by_student) if own}

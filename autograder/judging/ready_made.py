@@ -67,7 +67,7 @@ class Code:
 
 
 def forbidden_in(name: str, forbidden: Collection[str], cells: Sequence[str]) -> str | None:
-    """The first forbidden name, or back door, that the answer called `name` reaches. None if there is none."""
+    """The first forbidden name or back door that the answer called `name` uses; None if there is none."""
     code = Code()
     for source in cells:
         for statement in statements_of(source):
@@ -161,7 +161,7 @@ def imports_everything(statement: ast.stmt) -> bool:
 
 
 def hands_over(name: str, statement: ast.stmt) -> bool:
-    """Whether it hands the very object of this name to some code, instead of calling it."""
+    """Whether it passes the object of this name on to other code instead of calling it."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Call):
             given = [*node.args, *(keyword.value for keyword in node.keywords)]

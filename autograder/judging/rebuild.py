@@ -95,7 +95,7 @@ def set_points(details: NotebookNode, source: SourceCell) -> None:
 
 
 def submitted_text(path: Path) -> str:
-    """The text of a file that was handed in, whatever its bytes are, and no more of it than `rebuild` would read."""
+    """The text of a submitted file, whatever its bytes are, and no more of it than `rebuild` would read."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         return file.read(MOST_CHARACTERS + 1)
 
@@ -149,7 +149,7 @@ class Cell:
 
     @cached_property
     def is_as_some_release_had_it(self) -> bool:
-        """By nbgrader's checksum of it. Whoever forges one saves themselves a note, and wins nothing."""
+        """By nbgrader's checksum. Somebody who forges one avoids a note, and gains nothing else."""
         try:
             return bool(self.details["checksum"] == checksum(self.kind, self.text, self.details))
         except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
@@ -223,7 +223,7 @@ def text_of(source: Any, notes: Notes) -> str:
     if not text.isascii():
         clean = text.encode("utf-8", "replace").decode("utf-8")
         if clean != text:
-            notes.add("A text holds characters that do not exist (lone surrogates). They became question marks.")
+            notes.add("A text contains invalid characters (lone surrogates). They became question marks.")
         return clean
     return text
 
@@ -298,7 +298,7 @@ class Match:
         self.give_names()
 
     def give_names(self) -> None:
-        """What an answer defines and no other cell of the instructor does, best of all what it is called after."""
+        """What an answer defines and no other instructor cell does; if possible, what the answer is named after."""
         defined = [set(DEFINITION.findall(place.cell.source)) for place in self.places]
         for answer in self.answers:
             others = set().union(*(names for i, names in enumerate(defined) if i != answer.index))
@@ -360,7 +360,7 @@ class Match:
                 self.put(place, number)
 
     def by_definition(self, answer: Place) -> bool:
-        """The cell that defines what the stub defined, if there is but one, or one right before the check."""
+        """The cell that defines what the stub defined, if there is only one, or the one right before the check."""
         loose = [(number, self.cells[number]) for number in self.loose()]
         candidates = (
             [number for number, cell in loose if cell.kind == "code" and cell.defines & answer.names]
@@ -372,7 +372,7 @@ class Match:
             attempts = [number for number in attempts if number == self.check_of(answer) - 1]
             if not attempts:
                 names = " and ".join(sorted(answer.names))
-                self.give_up(answer, f"several cells define {names}, and none stands right before the check")
+                self.give_up(answer, f"several cells define {names}, and none of them is right before the check")
         if not attempts:
             return False
         self.put(answer, attempts[-1])
@@ -421,7 +421,7 @@ class Match:
         return ([number for number in naming if number < check] or naming)[-1]
 
     def check_of(self, answer: Place) -> int:
-        """Where in the file the cell after the answer stands; far behind all others if it is not known."""
+        """The position of the cell after the answer in the file; far behind all others if it is not known."""
         return self.cell_at.get(answer.index + 1, len(self.cells) + 1)
 
     def gap_around(self, place: Place) -> tuple[list[Place], list[int]]:
@@ -450,11 +450,13 @@ class Match:
             if owner is not None:
                 self.elsewhere[answer.index] = owner
                 other = self.places[self.place_of[owner]].grade_id
-                self.notes.add(f"The answer {answer.grade_id} stands in the cell {other}.")
+                self.notes.add(f"The answer {answer.grade_id} is in the cell {other}.")
             elif not has_grade_ids or self.may_have_lost_its_id(answer):
-                self.give_up(answer, "the notebook has lost its metadata, and no cell is certain to be this answer")
+                self.give_up(
+                    answer, "the notebook has lost its metadata, and it is not certain which cell is this answer"
+                )
             elif any(self.cells[number].kind == answer.kind for number in self.gap_around(answer)[1]):
-                self.give_up(answer, "its cell is gone, and of several new cells none is certain to take its place")
+                self.give_up(answer, "its cell is gone, and it is not certain which of several new cells replaces it")
             else:
                 self.notes.add(f"The cell {answer.grade_id} was deleted. It counts as not attempted.")
 
@@ -486,16 +488,16 @@ class Match:
         gone = [p for p in self.places if p.index not in self.cell_at and not p.is_answer]
         for place in gone:
             if place.is_locked:
-                self.notes.add(f"The locked cell {place.grade_id} was deleted. It is back.")
+                self.notes.add(f"The locked cell {place.grade_id} was deleted. It was restored.")
         if any(not place.is_locked for place in gone):
-            self.notes.add("Cells of the text or demonstrations were deleted. They are back.")
+            self.notes.add("Cells of the text or demonstrations were deleted. They were restored.")
 
     def note_changes(self, place: Place, cell: Cell) -> None:
         is_older = place.is_locked and cell.is_as_some_release_had_it  # the class has changed its points since
         if place.kind != cell.kind and (place.is_answer or place.is_locked):
             self.notes.add(f"{place.what} was turned from {place.kind} into {cell.kind}. It is {place.kind} again.")
         if place.is_locked and not is_older and cell.plain not in (place.plain, plain(place.cell.source)):
-            self.notes.add(f"The locked cell {place.grade_id} was edited. The instructor's text stands there again.")
+            self.notes.add(f"The locked cell {place.grade_id} was edited. The instructor's text was restored.")
         if not cell.grade_id or not place.grade_id:
             return
         if cell.grade_id != place.grade_id and not is_older:
@@ -513,7 +515,7 @@ class Match:
                 changed = brief(cell.details.get(key))
                 self.notes.add(f"{place.what} said {key} = {changed}. It is {place.details[key]} again.")
         if cell.tags:
-            self.notes.add(f"{place.what} had the tags {', '.join(cell.tags)}. They are gone.")
+            self.notes.add(f"{place.what} had the tags {', '.join(cell.tags)}. They were removed.")
 
 
 # --- the notebook that is run ---------------------------------------------------------------------------
@@ -547,7 +549,7 @@ def filled(place: Place, match: Match) -> tuple[NotebookNode, bool]:
     if cell.cell_type == "code":
         cell.outputs, cell.execution_count = [], None
     if place.index in match.elsewhere:
-        cell.source = f"# {place.grade_id} stands in another cell, further up."
+        cell.source = f"# {place.grade_id} is in another cell, further up."
         return cell, True
     number = match.cell_at.get(place.index)
     if number is None or place.is_locked:
@@ -571,9 +573,9 @@ def extra_cells(match: Match) -> dict[int, list[Cell]]:
         if number in match.place_of:
             behind = match.place_of[number]
         elif cell.plain and cell.plain in locked:
-            match.notes.add("A check or another locked cell was pasted once more. The copy was left out.")
+            match.notes.add("A check or another locked cell was pasted again. The copy was left out.")
         elif cell.plain and cell.plain in stubs:  # it would undo the answer
-            match.notes.add(f"The empty cell {stubs[cell.plain].grade_id} was pasted once more. The copy was left out.")
+            match.notes.add(f"The empty cell {stubs[cell.plain].grade_id} was pasted again. The copy was left out.")
         else:
             extras[behind].append(cell)
             note_answer_in_extra(match, cell, behind)

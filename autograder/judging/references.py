@@ -158,7 +158,7 @@ def first_line(node: ast.FunctionDef | ast.ClassDef) -> int:
 
 
 def stand_in(node: ast.FunctionDef | ast.ClassDef) -> str:
-    """The same name and docstring, and nothing behind it."""
+    """A stand-in with the same name and docstring that only raises an error."""
     words = SENTENCE.format(name=node.name)
     doc = repr(ast.get_docstring(node) or "")
     betrayal = f"from {WITHHELD_MODULE} import ReferenceUsed; raise ReferenceUsed({words!r})"

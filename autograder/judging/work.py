@@ -98,7 +98,7 @@ def blank_verdict(task: Task) -> Verdict:
 
 
 def judge_behind_walls(task: Task) -> Judged:
-    """Judge with this process's warm process. Should that one be lost, once more with a new one."""
+    """Judge with this process's warm process. If that is lost, try again with a new one."""
     with ONE_AT_A_TIME:
         try:
             return judge_with(warm_process(task.walls, task.folders), task)
@@ -114,7 +114,7 @@ def judge_with(warm: Warm, task: Task) -> Judged:
 
 @contextlib.contextmanager
 def at_most_memory(more: int) -> Iterator[None]:
-    """Let this process map so many bytes more, and no more: what a runner says may ask for a lot of memory here."""
+    """Limit how many more bytes this process may map: what a runner sends may need a lot of memory here."""
     if not STATM.exists():  # not Linux: there are no walls around student code either
         yield
         return
@@ -150,7 +150,7 @@ ONE_AT_A_TIME = threading.Lock()  # a warm process serves one judge; a Dask work
 
 
 def warm_process(walls: tuple[str, ...] | None = None, folders: tuple[Path, ...] = ()) -> Warm:
-    """The warm process of this worker; started, and put to the proof, if there is none that hides these folders."""
+    """The warm process of this worker; started and tested if there is none that hides these folders."""
     if OWN and not set(folders) <= set(OWN[0].folders):
         forget_warm_process()
     if not OWN:
@@ -197,7 +197,7 @@ def engine_digest() -> str:
 
 
 def code_of(package: Path) -> Iterator[Path]:
-    """The modules of a package. The folders of a course lie in it too: what students hand in is none of its code."""
+    """The modules of a package, without the folders of a class that may lie in it."""
     for path in sorted(package.iterdir()):
         if path.suffix == ".py":
             yield path

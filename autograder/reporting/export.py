@@ -92,7 +92,7 @@ class Line:
         return (
             *known,
             "yes",
-            self.raw_score,
+            round(self.raw_score, 4),
             self.penalty,
             self.score,
             self.max_score,
@@ -173,7 +173,7 @@ def misconception_rows(course: Course) -> Iterator[Sequence[str | float]]:
 
 
 def export_for_lms(course: Course, folder: Path, lines: Sequence[Line]) -> Iterator[Path]:
-    """What Canvas and Moodle take as it is, as far as it is known what they call people."""
+    """Files that Canvas and Moodle can import directly, for people whose names there are known."""
     assignments = list(dict.fromkeys(line.assignment for line in lines))
     names = {assignment: lms_names(course, assignment) for assignment in assignments}
     canvas = {s: n.number for known in names.values() for s, n in known.items() if n.lms == "Canvas"}
@@ -230,7 +230,7 @@ class Scores:
         self.known = {(line.person.id, line.assignment): line.score for line in lines}
 
     def of(self, person: Person, assignments: Iterable[str]) -> list[str | float]:
-        """Empty where nothing was handed in."""
+        """Empty if nothing was handed in."""
         found = (self.known.get((person.id, assignment)) for assignment in assignments)
         return ["" if score is None else score for score in found]
 

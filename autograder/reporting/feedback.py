@@ -82,7 +82,7 @@ DEFINITION = re.compile(r"#|\\(?:[egx]?def|(?:future)?let|(?:(?:re)?new|provide|
 
 
 def formula(latex: str, *, display: bool) -> str:
-    """MathML of a formula, or its LaTeX as it stands if it is none that can be shown."""
+    """MathML of a formula, or its LaTeX unchanged if it cannot be converted."""
     if len(latex) <= MOST_OF_A_FORMULA and not DEFINITION.search(latex):
         try:
             return str(to_mathml.convert_with_local_state(latex, displaystyle=display))
@@ -137,7 +137,7 @@ class FormulaRenderer(IPythonRenderer):
         return self.PASTED_IN_HTML.sub(lambda found: self.put(self.picture(found[1], "")), text)
 
     def picture(self, address: str, description: str) -> str:
-        """A picture that was pasted into the cell, or a word about its absence."""
+        """A picture that was pasted into the cell, or a note that it is missing."""
         name = address.removeprefix(self.PASTED)
         bundle = self.pictures.get(name) or self.pictures.get(unquote(name))
         if not bundle:
@@ -172,7 +172,7 @@ LINK = re.compile(r"#|https?:|mailto:")
 
 @lru_cache(maxsize=10_000)
 def kept_attribute(tag: str, name: str, value: str) -> str | None:
-    """The value of an attribute with what is harmless in it, or None. Links lead within the page or to a website."""
+    """The harmless part of an attribute's value, or None. Links lead within the page or to a website."""
     if name == "style":
         pairs = [[part.strip() for part in rule.split(":", 1)] for rule in value.split(";") if ":" in rule]
         return ";".join(f"{key}:{what}" for key, what in pairs if key in STYLES and STYLE_VALUE.fullmatch(what)) or None
@@ -218,7 +218,7 @@ def cleaned_markdown(source: str, attachments: Any) -> str:
         if len(without_pictures(source)) > MOST_OF_MARKDOWN:
             raise ValueError
         return renderer.filled(cleaned(MarkdownWithMath(renderer=renderer).render(source)))
-    except (ValueError, TypeError, LookupError, RecursionError):  # quotations in quotations in quotations …
+    except (ValueError, TypeError, LookupError, RecursionError):  # deeply nested quotations
         return f"<pre>{html.escape(sound(source))}</pre>"
 
 
@@ -321,7 +321,7 @@ def kept_metadata(metadata: dict[str, Any], details: dict[str, Any]) -> Iterator
 
 
 def shown_output(output: dict[str, Any], is_test: bool) -> NotebookNode:
-    """An output with nothing but what the page shows of it."""
+    """An output reduced to what the page shows of it."""
     kind = output.get("output_type")
     if kind == "stream":
         name = "stderr" if output.get("name") == "stderr" else "stdout"
@@ -550,7 +550,9 @@ def write_feedback(
     converter = feedback_converter(course)
     chosen = graded_students(course, assignment) if students is None else students
     if not chosen:
-        raise CourseError(f"Nobody has been graded in {assignment} yet. First: python -m autograder grade {assignment}")
+        raise CourseError(
+            f"Nobody has been graded in {assignment} yet. First run: python -m autograder grade {assignment}"
+        )
     written, failed = [], []
     by_exchange = came_by_exchange(course, assignment)
     for student, page, why in rendered(converter, course, assignment, chosen):

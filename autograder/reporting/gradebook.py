@@ -45,7 +45,7 @@ class Mark:
     max_score: float
     score: float | None  # given by a person
     is_blank: bool  # nothing was written, so there is nothing to mark
-    graded_since: bool  # it was graded anew after it had been marked
+    graded_since: bool  # it was graded again after it had been marked
     comment: str
 
     @property

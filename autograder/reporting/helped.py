@@ -12,7 +12,7 @@ from autograder.reporting.words import SPACE, counted
 HALF_DONE = 0.25  # share of exercises without an answer, from which on it is worth a word
 IN_ERRORS = 0.5  # share of exercises that end in an error, or are not reached
 LOW = 50.0  # percent
-BELOW = 25.0  # percentage points under what one would expect of them
+BELOW = 25.0  # percentage points below what would be expected of them
 BEFORE = 2  # other assignments that a "usual" is made of
 
 Percents = Mapping[str, Mapping[str, float]]  # assignment -> student -> percent
@@ -71,7 +71,7 @@ def about_score(verdict: Verdict, percent: float) -> list[str]:
     tried = [e for e in verdict.exercises if e.outcome not in ("not attempted", "not run")]
     if percent >= LOW or len(tried) <= (1 - HALF_DONE) * len(verdict.exercises):
         return []  # what is missing has been said
-    return [f"Answered nearly everything, and {percent:.0f}{SPACE}% is right."]
+    return [f"Answered nearly everything, but only {percent:.0f}{SPACE}% is right."]
 
 
 def about_usual(assignment: str, verdict: Verdict, percents: Percents) -> list[str]:
@@ -87,4 +87,4 @@ def about_usual(assignment: str, verdict: Verdict, percents: Percents) -> list[s
     expected = min(100.0, median(own.values()) + fmean(others))
     if own[verdict.student] > expected - BELOW:
         return []
-    return [f"{own[verdict.student]:.0f}{SPACE}%, where their other assignments let one expect {expected:.0f}{SPACE}%."]
+    return [f"{own[verdict.student]:.0f}{SPACE}%, although their other assignments suggest {expected:.0f}{SPACE}%."]

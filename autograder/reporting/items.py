@@ -57,11 +57,11 @@ class Item:
         if self.discrimination is not None and self.discrimination < 0:
             return "Those who did well elsewhere fail here. Is the question clear?"
         if self.students and self.share >= EASY:
-            return "Nearly everybody has it."
+            return "Nearly everybody gets it right."
         if self.discrimination is not None and round(self.discrimination, 2) < LITTLE:
             return "Tells little about who did well elsewhere."
         if self.visible is not None and self.hidden is not None and self.visible - self.hidden >= 0.2:
-            return "Many pass what they see and fail the hidden cases."
+            return "Many pass the visible cases and fail the hidden ones."
         return ""
 
 
@@ -99,7 +99,7 @@ def points_of(answer: ExerciseVerdict) -> float:
 
 
 def steps(name: str, answers: Sequence[ExerciseVerdict]) -> tuple[Step, ...]:
-    """How far the answers get, of those that are more than an empty stub."""
+    """How far the answers get, without empty stubs."""
     exercise = all_exercises().get(name)
     if exercise is None:
         return ()

@@ -216,7 +216,7 @@ class AssignmentReport:
 
     @property
     def odd(self) -> list[Submission]:
-        """Graded, but with something to know about."""
+        """Graded, but with a remark."""
         return [s for s in self.with_status("graded") if s.verdict.notes or s.verdict.reason]
 
     @property
@@ -415,7 +415,7 @@ def successes(found: Sequence[Verdict]) -> list[Success]:
 
 
 def outcome_of(answer: ExerciseVerdict) -> str:
-    """One of OUTCOMES. Right is who has all points; who has some and no error is partly right."""
+    """One of OUTCOMES: right with all points, partly right with some of them and no error."""
     points, most = answer.points + answer.hidden_points, answer.max_points + answer.hidden_max_points
     if answer.outcome in ("right", "wrong"):
         if answer.outcome == "right" and points >= most:
@@ -490,7 +490,7 @@ def most_frequent_message(answers: Sequence[ExerciseVerdict]) -> str:
 
 
 def shown(exercise: Exercise | None, name: str) -> Shown | None:
-    """What the check says of the course's own version of a mistake: nothing in it comes from a student."""
+    """What the check says about the course's own version of a mistake: nothing in it comes from a student."""
     if isinstance(exercise, WrittenTest) and name.startswith(LETS_THROUGH):
         return shown(exercise.tested, name.removeprefix(LETS_THROUGH))
     program = program_of(exercise, name)
@@ -544,7 +544,7 @@ def difference(right: Callable[..., Any], wrong: Callable[..., Any]) -> tuple[tu
 
 
 def examples(answers: Iterable[ExerciseVerdict]) -> tuple[str, ...]:
-    """A few different answers, without what could tell whose they are."""
+    """A few different answers, without anything that tells whose they are."""
     different = dict.fromkeys(plain_code(answer.answer).strip() for answer in answers)
     return tuple(itertools.islice((shortened(text) for text in different if text), EXAMPLES))
 
@@ -586,7 +586,7 @@ def write_report(course: Course, assignments: Sequence[str] | None = None, stude
     graded = graded_assignments(course)
     if not graded and assignments is None:
         raise CourseError(
-            "Nothing has been graded yet, so there is nothing to report. First: python -m autograder grade"
+            "Nothing has been graded yet, so there is nothing to report. First run: python -m autograder grade"
         )
     wanted = graded if assignments is None else list(assignments)
     reports = {name: assignment_report(course, name) for name in wanted}

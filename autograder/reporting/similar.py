@@ -276,7 +276,7 @@ def fragments_shown(texts: Iterable[str]) -> frozenset[int]:
 
 
 def number_of(tokens: Tokens) -> int:
-    """A number for a run of tokens. Names are counted anew in each: an added line changes its surroundings alone."""
+    """A number for a run of tokens. Names are numbered in each run separately, so an added line changes little."""
     digest = hashlib.blake2b("\1".join(rename(tokens)).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big")
 

@@ -111,9 +111,11 @@ def digest(text: str) -> str:
 
 
 def mark_written(course: Course, assignments: Sequence[str], tables: Sequence[Path] = ()) -> list[Outcome]:
-    """Enter the marks that these tables and those in written/ hold, and write pages and tables anew."""
+    """Enter the marks that these tables and those in written/ hold, and write pages and tables again."""
     if not has_gradebook(course):
-        raise CourseError("Nothing has been graded yet, so there is nothing to mark. First: python -m autograder grade")
+        raise CourseError(
+            "Nothing has been graded yet, so there is nothing to mark. First run: python -m autograder grade"
+        )
     given = [row for path in tables for row in rows_in(path)]
     outcomes = []
     with one_at_a_time(course):
@@ -288,7 +290,7 @@ def enter(
         return
     if is_new and now != old:
         said = "no mark" if now is None else f"{now:g}"
-        outcome.problems.append(f"{row.where}: {row.student} was given {said} elsewhere meanwhile. It was left so.")
+        outcome.problems.append(f"{row.where}: {row.student} has been given {said} elsewhere since. That was kept.")
         return
     write(gradebook, question, row.student, mark if is_new else now, row.comment if is_new_comment else comment_now)
     if is_new:
@@ -304,7 +306,7 @@ def mark_in(row: Row, question: Question, outcome: Outcome) -> float | None:
     try:
         mark = float(row.mark.replace(",", "."))
     except ValueError:
-        outcome.problems.append(f"{row.where}: {row.mark[:40]!r} is no number.")
+        outcome.problems.append(f"{row.where}: {row.mark[:40]!r} is not a number.")
         return None
     if not 0 <= mark <= question.points:
         outcome.problems.append(f"{row.where}: {question.id} is worth 0 to {question.points:g} points, not {mark:g}.")
@@ -324,7 +326,7 @@ def write(gradebook: Gradebook, question: Question, student: str, mark: float | 
 def reopened(
     gradebook: Gradebook, question: Question, answers: Iterable[Answer], before: Remembered, outcome: Outcome
 ) -> None:
-    """A submission that was graded anew waits for a person once more, as nbgrader wants it. Not so if the answer is
+    """After regrading nbgrader marks a submission as waiting for a person again. Undo that if the answer is
     still the one that was marked."""
     for answer in answers:
         mark, _, what = before.get(answer.mark.student, (None, "", ""))

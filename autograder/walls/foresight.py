@@ -35,7 +35,7 @@ class Question:
 
 
 class Script:
-    """All that will be asked if nothing unforeseen is answered, in parts: a check that fails does not need the rest."""
+    """Everything that will be asked if all answers are as expected, in parts: a failing check skips the rest."""
 
     def __init__(self, parts: Sequence[Sequence[Question]]):
         self.parts = [tuple(part) for part in parts if part]
@@ -82,7 +82,7 @@ class Reading:
 
 
 def key_of(before: bytes, operation: str, details: Sequence[Any]) -> bytes:
-    """A digest of a question and of all that the same object was asked before it."""
+    """A digest of a question and of everything that the same object was asked before it."""
     digest = hashlib.blake2b(before, digest_size=16)
     feed(digest, operation)
     feed(digest, tuple(details))

@@ -22,7 +22,7 @@ from autograder.walls.warm import Silence, Warm, WarmError
 from course_lib.checking.bench import Answer, Bench, NotAttempted, NotPossible, Opaque, StudentError
 
 GRACE_SECONDS = 2.0  # between an interrupt and the end
-DYING_SECONDS = 2.0  # how a runner ends by itself is worth this wait; then it is killed
+DYING_SECONDS = 2.0  # time for a runner to end by itself, before it is killed
 FOREVER = float("inf")
 LAST_WORDS = 100  # bytes of a message that ends all others are no more than these
 
@@ -38,7 +38,7 @@ class RunnerError(BaseException):
 
 
 class TimeIsUp(RunnerError):
-    """Student code did not finish in time. The runner may still be of use."""
+    """Student code did not finish in time. The runner may still be usable."""
 
 
 class BudgetSpent(TimeIsUp):
@@ -57,7 +57,7 @@ class Clock:
         return time.monotonic() >= self.deadline
 
     def at_most(self, seconds: float) -> float:
-        """So many seconds, or what is left if that is less. Raises BudgetSpent."""
+        """This many seconds, or what is left if that is less. Raises BudgetSpent."""
         if self.is_spent:
             raise BudgetSpent(f"The {self.seconds:g} seconds for the whole submission were used up.")
         return min(seconds, self.deadline - time.monotonic())
@@ -118,7 +118,7 @@ class Runner:
         self.channel.hold(message)
 
     def stop_what_it_does(self) -> None:
-        """Interrupt it as Ctrl-C would, and kill it if it goes on all the same."""
+        """Interrupt it as Ctrl-C would, and kill it if it does not stop."""
         self.warm.tell({"do": "interrupt", "pid": self.pid})
         deadline = time.monotonic() + GRACE_SECONDS
         try:
@@ -147,7 +147,7 @@ class Runner:
         return self.answers
 
     def hear_answers(self, answers: Answers, place: int, seconds: float, limit: float) -> None:
-        """Wait until the answer at a place of a script has arrived, or none will. Raises as `request` does."""
+        """Wait until the answer at a place of a script has arrived, or never will. Raises as `request` does."""
         deadline = time.monotonic() + self.clock.at_most(seconds)
         try:
             while self.answers is answers and len(answers.messages) <= place:
@@ -174,7 +174,7 @@ class Runner:
             self.answers = None
 
     def hear_all_answers(self, seconds: float, limit: float = 0.0) -> None:
-        """What was asked ahead and is not needed has to be over before something else is asked."""
+        """Wait for answers that are not needed any more, before something else is asked."""
         if self.answers is not None:
             with contextlib.suppress(RunnerError):  # it was not asked for
                 self.hear_answers(self.answers, self.answers.expected - 1, seconds, limit or seconds)
@@ -230,7 +230,7 @@ class Runner:
 
 
 class Talk:
-    """All that is asked about one object. Everything together may take so many seconds."""
+    """Everything that is asked about one object. All of it together may take this many seconds."""
 
     def __init__(self, runner: Runner, seconds: float, foreseen: Sequence[Reading] = ()):
         self.runner = runner

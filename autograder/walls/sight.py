@@ -130,7 +130,7 @@ def complaint(warm: Warm) -> str:
     readable = readable_inside(warm)
     if not readable:
         return ""
-    others = f" (and {len(readable) - 1} more of its kind)" if len(readable) > 1 else ""
+    others = f" (and {len(readable) - 1} more)" if len(readable) > 1 else ""
     return (
         f"Student code could read {readable[0]}{others}, although these walls stand: {', '.join(warm.walls)}. "
         f"It lies in a folder that Python itself needs. Move the project and the class to folders of their own, for "

@@ -26,7 +26,7 @@ FORK_SECONDS = 120.0
 
 
 class WarmError(BaseException):
-    """The warm process itself is lost: no fault of the submission at hand, as far as is known."""
+    """The warm process itself is lost, probably not because of the current submission."""
 
 
 class Silence(WarmError):
@@ -136,7 +136,7 @@ class Warm:
         return int(news["pid"]), ours
 
     def hear_of_the_end(self, pid: int, seconds: float) -> dict[str, Any]:
-        """How a runner ended. Silence, if nothing is heard of it in time."""
+        """How a runner ended. Raises Silence if nothing is heard of it in time."""
         while pid not in self.ends:
             news = self.hear(seconds)
             self.ends[news["ended"]] = news

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class DeviceWatch(TorchFunctionMode):
-    """Follows tensors that would have stayed behind. `failed`: one of them met a tensor that has moved."""
+    """Follows tensors that would have stayed behind. `failed`: one of them was combined with a moved tensor."""
 
     def __init__(self, stayed_behind: Iterable[Tensor]):
         super().__init__()

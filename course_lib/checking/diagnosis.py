@@ -142,7 +142,7 @@ class Search:
         return True
 
     def advice(self) -> Advice | None:
-        """Where there are nothing but errors: the misconception that leads to the same ones, if it is just one."""
+        """If there are only errors: the misconception that leads to the same ones, if there is exactly one."""
         causes = [m for m in self.exercise.misconceptions if m.__name__ in self.candidates() and self.agrees(m)]
         return Advice(f"A common cause of this error: {deed_of(causes[0])}") if len(causes) == 1 else None
 
@@ -170,7 +170,7 @@ class Search:
 
 
 def same_values(answer: Any, other: Any) -> np.ndarray:
-    """Number by number, where one answer says the same as another. What has another shape is another throughout."""
+    """Number by number, where two answers are equal. Answers of different shapes differ everywhere."""
     if isinstance(answer, dict) and isinstance(other, dict) and answer.keys() == other.keys():
         return same_values(list(answer.values()), [other[key] for key in answer])
     if isinstance(answer, tuple | list) and isinstance(other, tuple | list) and len(answer) == len(other) > 0:
@@ -182,7 +182,7 @@ def same_values(answer: Any, other: Any) -> np.ndarray:
 
 
 def count_of(answer: Any) -> int:
-    """Of how many single values an answer consists."""
+    """How many single values an answer has."""
     if isinstance(answer, Tensor):
         return answer.numel()
     if isinstance(answer, dict):
@@ -212,7 +212,7 @@ def named_pair(first: Program, second: Program) -> Diagnosis:
 
 
 def described_pair(first: Program, second: Program) -> Diagnosis:
-    """What two mistakes would lead to. It accuses nobody of them."""
+    """What two mistakes would lead to, without saying that the student made them."""
     sentence = (
         f"Your result is exactly what comes out if both of these are so: (1) {deed_of(first)} (2) {deed_of(second)}"
     )

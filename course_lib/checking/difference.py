@@ -23,7 +23,7 @@ class Difference:
     atol: float = 1e-5
 
     def in_words(self) -> str:
-        """A relation between the two if there is a simple one, and the first place at which they part."""
+        """A relation between the two if there is a simple one, and the first place where they differ."""
         return " ".join([*relations(self), self.first_place()])
 
     def first_place(self) -> str:
@@ -64,7 +64,7 @@ def relations(difference: Difference) -> Iterator[str]:
     """At most one sentence about a simple relation between the two tensors."""
     got, want = difference.got, difference.want
     if want.dtype == torch.bool and torch.equal(got, ~want):
-        yield "It is exactly inverted: True and False have changed places."
+        yield "It is exactly inverted: True and False are swapped."
         return
     got, want = got.to(torch.float64), want.to(torch.float64)
 
@@ -74,18 +74,18 @@ def relations(difference: Difference) -> Iterator[str]:
     if not bool(want.isfinite().all() and got.isfinite().all()) or want.numel() < 3:
         return
     if not got.any():
-        yield "Every value of yours is 0."
+        yield "All your values are 0."
         return
     weight = (want * want).sum()
     factor = (got * want).sum() / weight if weight > 0 else torch.tensor(1.0)
     if same(got, factor * want) and want.std() > 1e-6:
-        yield f"Every value of yours is {factor:.4g} times the expected one."
+        yield f"Each of your values is {factor:.4g} times the expected one."
         return
     if same(got, want + (got - want).mean()) and want.std() > 1e-6:
-        yield f"Every value of yours is the expected one plus {(got - want).mean():.4g}."
+        yield f"Each of your values is the expected one plus {(got - want).mean():.4g}."
         return
     if want.dim() >= 2 and want.shape[-1] == want.shape[-2] and same(got, want.mT):
-        yield "It is the transpose of the expected one: rows and columns have changed places."
+        yield "It is the transpose of the expected one: rows and columns are swapped."
         return
     if want.std() < 1e-6:  # all alike: turning or moving it would change nothing
         return
@@ -96,7 +96,7 @@ def relations(difference: Difference) -> Iterator[str]:
         most = want.shape[axis] - 1  # all places but the one at the end, into which anything may have moved
         for here, there in ((1, 0), (0, 1)):
             if most > 1 and same(got.narrow(axis, here, most), want.narrow(axis, there, most)):
-                yield f"It is the expected one moved by one place along axis {axis}."
+                yield f"It is the expected one shifted by one place along axis {axis}."
                 return
 
 

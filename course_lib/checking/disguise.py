@@ -3,8 +3,8 @@
 A test that a student writes is tried on the exercise's own right and wrong answers. All of them have the same name and
 the same surroundings, and neither a docstring nor a source. The functions, attributes and numbers that they use are
 looked up by number in one store. It holds whatever any of them needs, each time in another order. Names of variables
-and harmless statements are drawn anew, so the same program never has the same code twice, nor does it take the same
-time twice.
+and harmless statements are drawn each time, so the same program never has the same code twice, nor takes the same time
+twice.
 
 This is not a wall. A test runs in the same process as what it tests, so somebody who takes the disguise apart piece by
 piece can read the code. That is more work than writing an honest test, and where the judge sees it, it leaves a note
@@ -35,7 +35,7 @@ KEPT = ("super", "__class__")  # the compiler has to see these
 
 
 def disguised(exercise: Exercise, implementation: Implementation, dice: random.Random) -> Program:
-    """The implementation as no one has seen it before."""
+    """The implementation in a disguise that has never been used before."""
     around = surroundings(exercise.name)
     names = new_names(dice)
     store = Store(around, next(names), dice)
@@ -72,7 +72,7 @@ def functions_in(tree: ast.AST) -> list[ast.FunctionDef]:
 
 
 def variables_in(tree: ast.Module) -> set[str]:
-    """The names that are assigned in functions and are nothing else anywhere: arguments can be named by a caller."""
+    """Names that are only assigned in functions. Not arguments: a caller may name those."""
     nodes = [node for function in functions_in(tree) for node in ast.walk(function)]
     assigned = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}
@@ -81,7 +81,7 @@ def variables_in(tree: ast.Module) -> set[str]:
 
 
 def new_names(dice: random.Random) -> Iterator[str]:
-    """Names that nobody has chosen, and no two of them the same."""
+    """Random names, no two of them the same."""
     given: set[str] = set()
     while True:
         name = "_" + "".join(dice.choices(LETTERS, k=8))
@@ -106,7 +106,7 @@ class Rename(ast.NodeTransformer):
 
 
 def add_fillers(function: ast.FunctionDef, names: Iterator[str], dice: random.Random) -> None:
-    """Statements between those of the function that change nothing, but take time: as many calls as were drawn."""
+    """Adds statements that change nothing but take time: a random number of calls."""
     for _ in range(dice.randint(1, MOST_FILLERS)):
         name, calls = next(names), dice.randint(0, LONGEST_FILLER)
         filler = ast.parse(f"for {name} in range({calls}): abs({name})").body[0]

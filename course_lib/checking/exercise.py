@@ -43,8 +43,10 @@ class Exercise:
     hints: Sequence[str]
     minutes: int
     difficulty: int
-    hidden_points: float = 1.0  # given when it is graded, on cases that nobody sees
-    forbids: frozenset[str] = frozenset()  # what would do the whole work: the judge looks for it in the source as well
+    hidden_points: float = 1.0  # given when it is graded, on the hidden cases
+    forbids: frozenset[str] = (
+        frozenset()
+    )  # functions that would do all the work: the judge looks for them in the source too
     properties: list[Property] = field(default_factory=list)
     misconceptions: list[Callable[..., Any]] = field(default_factory=list)
     alternatives: list[Callable[..., Any]] = field(default_factory=list)

@@ -28,7 +28,7 @@ def is_close(got: Tensor, want: Tensor, rtol: float = RTOL, atol: float = ATOL) 
     """Equality up to rounding, whatever the dtypes. NaN equals NaN."""
     if got.shape != want.shape:
         return False
-    if got.dtype == want.dtype and torch.equal(got, want):  # far quicker, and often so
+    if got.dtype == want.dtype and torch.equal(got, want):  # much faster, and often enough
         return True
     got, want = got.detach().to(torch.float64), want.detach().to(torch.float64)
     return torch.allclose(got, want, rtol=rtol, atol=atol, equal_nan=True)

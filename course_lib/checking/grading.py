@@ -16,7 +16,7 @@ from .subject import Subject
 from .tried import tried
 from .written_test import WrittenTest
 
-MOST_PRINTED = 3  # inputs for which is shown what the student's code printed
+MOST_PRINTED = 3  # number of inputs for which the student's printed output is shown
 
 
 def grade(
@@ -64,7 +64,7 @@ def refusal(exercise: Exercise, obj: Any) -> Report | None:
 
 
 def refusal_of_kind(exercise: Exercise, kind: str) -> Report | None:
-    """The same, where only is known what the bench says of it."""
+    """The same, if only the bench's description of it is known."""
     if exercise.is_class and kind != "class":
         return failed(exercise, "wrong", f"Pass the class itself: check({exercise.name}), without building it first.")
     if kind not in ("class", "function"):

@@ -73,7 +73,7 @@ def traces_of(program: Program, questions: Iterable[Question]) -> list[list[Even
 
 
 def most_telling_property(exercise: Exercise, cases: Sequence[Case]) -> int:
-    """The property under which most misconceptions give another answer than the reference, one that is no error."""
+    """The property under which most misconceptions give a wrong value rather than an error."""
     step = max(1, len(exercise.misconceptions) // SAMPLE)
     sample = exercise.misconceptions[::step]
 
@@ -88,7 +88,7 @@ def most_telling_property(exercise: Exercise, cases: Sequence[Case]) -> int:
 
 
 def differs_in_a_value(row: np.ndarray, own: Signature) -> np.ndarray:
-    """Where an answer is another than the reference's, and not an error: (..., answers)."""
+    """Where an answer differs from the reference's and is not an error: (..., answers)."""
     return ~matching(own, row) & ~np.isnan(row) & (row < ERROR)
 
 
@@ -132,7 +132,7 @@ def telling_pairs(
 
 
 def without_variants(exercise: Exercise, cases: Sequence[Case]) -> Entry:
-    """An entry for cases that no file knows, with the misconceptions alone: to ask every variant takes too long."""
+    """An entry for cases that are not in the file, with misconceptions only: asking every variant takes too long."""
     known = stored(exercise.name)
     prop = known.prop if known and known.prop < len(exercise.properties) else 0
     questions = questions_of(exercise, prop, cases)
@@ -184,7 +184,7 @@ def digest_of(exercise: Exercise) -> str:
 
 
 def out_of_date(names: Iterable[str] | None = None) -> list[str]:
-    """Those of the exercises (of all, if none are named) whose entries have to be made anew."""
+    """The exercises whose entries are out of date, among those named (default: all)."""
     from course_lib.exercises import exercises_to_build
 
     digests = stored_entries()["digests"]
@@ -200,7 +200,7 @@ def entry_for(name: str) -> Entry:
 
 
 def update(names: Sequence[str]) -> None:
-    """Make these entries anew and keep the others."""
+    """Compute these entries again and keep the others."""
     from course_lib.exercises import all_exercises
 
     digests = stored_entries()["digests"] | {name: digest_of(all_exercises()[name]) for name in names}

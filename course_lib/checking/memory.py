@@ -24,7 +24,7 @@ EMPTY = {name: value for name, value in FRESH.items() if isinstance(value, dict)
 
 
 class Moment:
-    """A point in the life of an object: what it just answered, and what was asked next."""
+    """A state of an object: what it just answered, and what was asked next."""
 
     def __init__(self, step: Step | None = None, outcome: Answer | Exception | None = None):
         self.step = step  # also keeps the details alive, whose ids are in the keys
@@ -35,12 +35,12 @@ class Moment:
 
 
 class Memory(Bench):
-    """The bench of a function or class, with all that was asked of it."""
+    """The bench of a function or class, with everything that was asked of it."""
 
     def __init__(self, bench: Bench, start: Moment, recalls: bool):
         self.bench = bench
         self.start = start
-        self.recalls = recalls  # or asks everything anew, except what a module that stays the same has answered
+        self.recalls = recalls  # otherwise asks everything again, except what a module that stays the same has answered
 
     def ask(self, operation: str, *details: Any) -> Answer:
         key = (operation, key_of(details))
@@ -54,7 +54,7 @@ class Memory(Bench):
 
 
 class InstanceMemory(Bench):
-    """The bench of a module, with all that was asked of modules that were built in the same way."""
+    """The bench of a module, with everything that was asked of modules that were built in the same way."""
 
     def __init__(self, parent: Memory, built: Moment, bench: Bench | None):
         self.parent = parent
@@ -68,7 +68,7 @@ class InstanceMemory(Bench):
         may_recall = self.parent.recalls or self.bench is None
         moment = now.later.get(key) if may_recall else None
         if moment is not None:
-            self.bench = None  # it was not asked, and is behind
+            self.bench = None  # it was not asked, so it is not up to date
         elif self.parent.start.is_steady is False:
             self.bench = self.bench or self.rebuilt(self.path)
             moment = asked(self.bench, step)
@@ -85,7 +85,7 @@ class InstanceMemory(Bench):
         return outcome_of(moment)
 
     def before(self, step: Step) -> Moment:
-        """The moment behind which a question stands: where modules are steady, that of the last change that counts."""
+        """The moment that a question comes after: for steady modules, that of the last change that matters."""
         if not self.parent.start.is_steady:
             return self.path[-1]
         model = self.path[0].model
@@ -96,7 +96,7 @@ class InstanceMemory(Bench):
         return self.changes[: self.changes.index(now) + 1] if now in self.changes else self.changes
 
     def model(self, step: Step) -> Model:
-        """The model, changed as the path says, so far as it matters for a question."""
+        """The model, changed as the path says, as far as it matters for a question."""
         model = self.path[0].model
         matters = model is None or not (model.can_be_filled_by(step) and are(("load",), self.changes[1:]))
         if model is None or (matters and not model.was_brought_to(self.changes)):
@@ -107,7 +107,7 @@ class InstanceMemory(Bench):
         return model
 
     def read(self, step: Step) -> Moment:
-        """The answer of the model, which has been asked other things, too. If it turns out to change, it is let go."""
+        """The answer of the model, which has been asked other things too. If that changed it, it is dropped."""
         model = self.model(step)
         moment = asked(model.bench, step)
         self.parent.start.is_steady = model.is_unchanged()
@@ -125,7 +125,7 @@ class InstanceMemory(Bench):
 
 
 class Model:
-    """A module at a moment of its life, and all that it keeps there."""
+    """A module in one state, and everything that it keeps in that state."""
 
     def __init__(self, bench: Bench, changes: Sequence[Moment]):
         self.bench = bench
@@ -144,7 +144,7 @@ class Model:
                 self.parts = [(vars(part), as_copied(vars(part))) for part in self.module.modules()]
 
     def can_be_filled_by(self, step: Step | None) -> bool:
-        """Whether a question puts numbers into all parameters, and it does not matter what was in them before."""
+        """Whether a question sets all parameters, so that their earlier values do not matter."""
         return self.loads_all(step) and are(("load",), self.changes[1:])
 
     def loads_all(self, step: Step | None) -> bool:
@@ -170,7 +170,7 @@ class Model:
         return is_seen and self.keeps_the_same()
 
     def keeps_the_same(self) -> bool:
-        """Whether its attributes are those that they were, and the numbers in its tensors perhaps others."""
+        """Whether its attributes are the same as before, while the numbers in its tensors may differ."""
         try:
             return bool(self.parts) and all(now == before for now, before in self.parts)
         except RuntimeError:  # a tensor that took the place of another
@@ -182,7 +182,7 @@ def are(operations: Sequence[str], changes: Sequence[Moment]) -> bool:
 
 
 def is_visible(module: nn.Module) -> bool:
-    """Whether a module keeps what it keeps where it can be seen."""
+    """Whether everything that a module keeps can be seen."""
     kinds = {type(part) for part in module.modules()}
     return can_be_copied(module) and not any(may_keep_something(kind) for kind in kinds)
 

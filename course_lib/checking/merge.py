@@ -149,7 +149,7 @@ def definition_of(program: Callable[..., Any]) -> ast.stmt:
 
 @functools.cache
 def sources_in(module: str) -> dict[str, str]:
-    """All functions and classes of a module. To ask `inspect` for one class reads the whole file, every time."""
+    """All functions and classes of a module. `inspect` would read the whole file for every single class."""
     text = inspect.getsource(sys.modules[module])
     lines = text.splitlines(keepends=True)
     definitions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
@@ -158,7 +158,7 @@ def sources_in(module: str) -> dict[str, str]:
 
 @functools.cache
 def edits_of(reference: Callable[..., Any], program: Callable[..., Any]) -> list[Edit]:
-    """What turns the reference into the program. Each program takes part in many pairs."""
+    """What turns the reference into the program. Cached, since each program is part of many pairs."""
     return edits_between(tokens_of(reference, reference), tokens_of(program, reference))
 
 
@@ -167,7 +167,7 @@ def edits_between(ancestor: Sequence[Token], changed: Sequence[Token]) -> list[E
     rest = zip(reversed(ancestor[before:]), reversed(changed[before:]))
     after = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], rest)))
     old, new = ancestor[before : len(ancestor) - after], changed[before : len(changed) - after]
-    matcher = SequenceMatcher(None, old, new, autojunk=False)  # slow, so it is asked about the middle alone
+    matcher = SequenceMatcher(None, old, new, autojunk=False)  # slow, so it is used only for the middle
     return [
         (before + i1, before + i2, list(new[j1:j2])) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"
     ]

@@ -36,7 +36,7 @@ class Answers:
         return self.is_complete and same_trace(*(map(without_text, traces) if up_to_errors else traces))
 
     def decide(self, seen: Sequence[Event]) -> bool:
-        """Whether enough was asked to know if they are."""
+        """Whether enough was asked to know that."""
         return self.is_complete or self.agreeing(seen) < len(self.trace)
 
     def until_they_depart(self, seen: Sequence[Event]) -> list[Event]:
@@ -98,7 +98,7 @@ def ask(
 
 
 class Departed(BaseException):
-    """An answer is not the expected one: nothing more needs to be asked. No property should catch it."""
+    """An answer is not the expected one, so nothing more needs to be asked. No property should catch this."""
 
 
 class Watch:

@@ -80,8 +80,8 @@ class Progress:
     def summary(self) -> str:
         possible, later = sum(g.all_points for g in self.groups), sum(g.later for g in self.groups)
         return (
-            f"{self.points:g} of {possible:g} points; {later:g} of them come when the notebooks are graded: "
-            "for further cases and for written answers."
+            f"{self.points:g} of {possible:g} points; {later:g} of them are given when the notebooks are graded, "
+            "for hidden cases and for written answers."
         )
 
     def _repr_html_(self) -> str:

@@ -31,7 +31,7 @@ BIAS_NAMES = ("bias", "beta", "b", "b_2", "b2", "shift", "offset")
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is needed to know a parameter by its shape."""
+    """What is needed to recognise a parameter by its shape."""
 
     d_model: int
     d_ff: int
@@ -66,7 +66,7 @@ def standard_name(name: str) -> str:
 
 
 def unused(shapes: Mapping[str, Shape], placed: Mapping[str, Tensor]) -> State:
-    """Numbers for parameters that the reference does not have: they should play no part."""
+    """Numbers for parameters that the reference does not have: they should have no effect."""
     return {name: unused_numbers(shape) for name, shape in shapes.items() if name not in placed}
 
 
@@ -79,7 +79,7 @@ def unused_numbers(shape: Shape) -> Tensor:
 
 
 def by_shape(shapes: Mapping[str, Shape], wanted: Mapping[str, Tensor], sizes: Sizes) -> Iterator[State]:
-    """Layer after layer, each in the same way; what belongs to no layer is the norm at the end."""
+    """All layers in the same way; what belongs to no layer is the norm at the end."""
     mine, theirs = split_layers(shapes), split_layers(wanted)
     is_stack = len(theirs) > 1 or "" not in theirs
     if not is_stack:

@@ -1,4 +1,4 @@
-"""A limit for the student's code at their own desk: a loop without end ends with a sentence, in Colab too."""
+"""A time limit for the student's code in a notebook: an endless loop ends with a sentence, in Colab too."""
 
 from __future__ import annotations
 

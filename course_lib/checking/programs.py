@@ -22,7 +22,7 @@ class Program:
     source: str
 
     def make(self) -> tuple[Any]:
-        """The function or class itself, made anew. Everything in it seems to stand in one line."""
+        """The function or class itself, newly made. All of it seems to be on one line."""
         tree = ast.parse(self.source)
         for node in ast.walk(tree):
             if hasattr(node, "lineno"):
@@ -33,10 +33,10 @@ class Program:
         return (namespace[self.name],)
 
     def read(self, result: Any, *live: Any) -> Any:
-        """A truth value, however it is written; anything else as it is."""
+        """A truth value, however it is written; anything else unchanged."""
         is_tensor = isinstance(result, Tensor) and result.numel() == 1 and str(result.dtype) == "torch.bool"
         return bool(result) if is_tensor or isinstance(result, np.bool_) else result
 
     def look_at(self, *live: Any) -> dict[str, Any]:
-        """Nothing: what a test does to an implementation is its own affair."""
+        """Nothing: a test may do to an implementation whatever it likes."""
         return {}

@@ -24,12 +24,12 @@ from .signature import parts_of
 from .subject import CHANGED_AN_INPUT, Event, Subject, same_answer
 
 NOTHING_WRITTEN = "Nothing is written here yet: replace `raise NotImplementedError()` with your code."
-SMALL = 12  # tensors with at most so many entries are shown whole
+SMALL = 12  # larger tensors are not shown in full
 
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Tensors as small as ours are no faster on several threads, and on a busy machine many times slower."""
+    """Compute on one thread: more do not help with small tensors, and are much slower on a busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -40,7 +40,7 @@ def one_thread() -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """A check makes many objects, and in a process that has imported torch each search for garbage takes a while."""
+    """A check makes many objects, and with torch imported, each garbage collection takes a while."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -121,7 +121,7 @@ class Examination:
         return CheckResult(prop.name, True, "", prop.points, prop.points), "right"
 
     def input_asked(self, asked: Subject, case: Case) -> str:
-        """The input of the last call: the case's, unless a property has asked something else."""
+        """The input of the last call: that of the case, unless a property has asked something else."""
         names = list(inspect.signature(self.exercise.reference).parameters)
         values = asked.last_arguments
         is_other = len(values) == len(names) and any(
@@ -140,7 +140,7 @@ class Examination:
         return next((Difference(got, want) for got, want in pairs if can_be_drawn(got, want)), None)
 
     def ignores_its_input(self) -> bool:
-        """Whether it gave one and the same answer, whatever it was asked: that is no attempt yet."""
+        """Whether it gave the same answer to every question: that does not count as an attempt."""
         calls = [event.answer for trace in self.traces.values() for event in trace if event.question == "call"]
         return len(calls) > 1 and all(same_answer(calls[0], other) for other in calls[1:])
 

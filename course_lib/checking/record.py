@@ -57,14 +57,14 @@ def note_report(report: Report) -> None:
 
 
 def note_hint(name: str) -> int:
-    """Count a hint as given; the number of those given before."""
+    """Count a hint as given. Returns how many were given before."""
     old = entry(name)
     write(name, {**old, "hints": old["hints"] + 1})
     return int(old["hints"])
 
 
 def write(name: str, values: dict[str, Any]) -> None:
-    """Change one entry. A folder that cannot be written to is no reason to stop a student."""
+    """Change one entry. If the folder cannot be written to, the student can work on without a record."""
     if is_graded_run():  # of somebody else's notebook
         return
     entries = {**read(), name: values}
@@ -79,7 +79,7 @@ def write(name: str, values: dict[str, Any]) -> None:
 
 
 def place_for_damaged() -> Path:
-    """A new name for a file that cannot be read: a person may still get something out of it."""
+    """A new name for a file that cannot be read: a person may still be able to recover it."""
     marks = chain(["damaged"], (f"damaged {number}" for number in count(2)))
     places = (location().with_name(f"{location().stem} ({mark}).json") for mark in marks)
     return next(place for place in places if not place.exists())

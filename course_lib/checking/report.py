@@ -57,8 +57,8 @@ class Report:
     printed: tuple[tuple[str, str], ...] = ()  # for some inputs: what the student's code printed
     hints_given: int = 0
     hints: tuple[str, ...] = ()  # to unfold in the report, one inside the other
-    hidden_points: float = 0.0  # that can be had when it is graded
-    is_attempt: bool = True  # more than one and the same answer to everything
+    hidden_points: float = 0.0  # that are given when it is graded
+    is_attempt: bool = True  # not just the same answer to everything
 
     @property
     def points(self) -> float:
@@ -69,7 +69,7 @@ class Report:
         return round(float(sum(check.max_points for check in self.checks)), 2)
 
     def worth(self, max_points: float) -> Report:
-        """The same report where everything right is worth so many points, as a class may have decided."""
+        """The same report with another maximum of points, as a class may have decided."""
         if max_points == self.max_points or not self.max_points:
             return self
         factor = max_points / self.max_points
@@ -111,7 +111,7 @@ class Report:
         return [text for text in texts if text]
 
     def is_first_failure(self, check: CheckResult) -> bool:
-        """Most reports have but one: the first failure ends a run. The report on a written test may have two."""
+        """Most reports have only one: the first failure ends a run. The report on a written test may have two."""
         return check is next((each for each in self.checks if each.passed is False), None)
 
     def offer(self, check: CheckResult) -> list[str]:

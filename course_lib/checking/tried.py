@@ -128,7 +128,7 @@ class Findings:
 
 
 def sentence_about(exercise: WrittenTest, name: str) -> str:
-    """What a test missed, as its id says; nothing if the exercise does not know it."""
+    """What a test missed, from its id; empty if the exercise does not know it."""
     if name.startswith(REFUSES):
         return f"Your test {A_RIGHT_ONE}, `{name.removeprefix(REFUSES)}`."
     mistake = exercise.known.get(name.removeprefix(LETS_THROUGH))
@@ -136,7 +136,7 @@ def sentence_about(exercise: WrittenTest, name: str) -> str:
 
 
 def joined(said: str, *sentences: str) -> str:
-    """The sentences that are not said already."""
+    """The sentences that have not been said yet."""
     return " ".join(sentence for sentence in sentences if sentence and sentence != said)
 
 

@@ -118,7 +118,7 @@ def readings_of(shapes: Mapping[str, Shape], d_model: int, num_heads: int) -> li
 
 
 def slots_of(shapes: Mapping[str, Shape], d_model: int, num_heads: int, innermost: bool = False) -> list[Slot]:
-    """The parameters in their order; those that come one a head are put together."""
+    """The parameters in their order; those with one per head are put together."""
     families: dict[tuple[str, Shape], list[str]] = {}
     for name, shape in shapes.items():
         families.setdefault((re.sub(r"\d+", "#", name), shape), []).append(name)

@@ -86,7 +86,7 @@ PARTS_OF_A_PREFIX = ("lib", "lib32", "lib64", "include", "share", "pyvenv.cfg")
 
 @functools.cache
 def interpreter_names() -> tuple[Path, ...]:
-    """What this Python calls itself and the places of its packages. Any of these names may lead over links."""
+    """The paths by which this Python knows itself and its packages. Any of them may contain links."""
     prefixes = dict.fromkeys([sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix])
     names = [sys.executable, *(os.path.join(prefix, part) for prefix in prefixes for part in PARTS_OF_A_PREFIX)]
     site = sys.modules.get("site")
@@ -102,7 +102,7 @@ def interpreter_paths() -> tuple[Path, ...]:
 
 
 def needed_paths() -> set[Path]:
-    """All that Python needs to see, at its real place. None of these can be hidden as a whole."""
+    """Everything that Python needs to see, at its real place. None of these can be hidden as a whole."""
     system = [Path(path) for path in (*SYSTEM_FOLDERS, *SYSTEM_SETTINGS) if os.path.exists(path)]
     return {*interpreter_paths(), *(path.resolve() for path in system)}
 
@@ -175,7 +175,7 @@ def wrapped(
 
 
 def _privileges() -> list[str]:
-    """None; but root's warm process keeps what it takes to make each runner another user's, to end it, to clean up."""
+    """None, except that root's warm process must be able to change the user of each runner, end it and clean up."""
     if os.geteuid() != 0 or not _may_mount():
         return ["--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"]
     kept = ("CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_SETFCAP", "CAP_KILL", "CAP_DAC_OVERRIDE")
@@ -183,7 +183,7 @@ def _privileges() -> list[str]:
 
 
 def _may_mount() -> bool:
-    """Whether this is a full root, and not one of a container, who needs a user namespace like anybody else."""
+    """Whether this is the real root, and not that of a container, which needs a user namespace like anybody else."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return bool(int(status["CapEff"], 16) & 1 << CAP_SYS_ADMIN)
 
@@ -217,7 +217,7 @@ def _tmpfs(path: str, size: int) -> list[str]:
 
 
 def _outside(path: Path, mounts: Mapping[Path, Path]) -> Path:
-    """What a path inside is called outside."""
+    """The path outside that a path inside stands for."""
     for inside, outside in mounts.items():
         if path.is_relative_to(inside):
             return outside / path.relative_to(inside)
@@ -762,7 +762,7 @@ def _ordinary_user() -> Wall:
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
     in_private_root = is_root and probe()[ALL_WALLS.index(NAMESPACES)].works and _may_mount()
     works = not is_root or in_private_root or _all_can_read(interpreter_paths())
-    why = "root may start any number of threads, and so may its students here: grade as an ordinary user"
+    why = "the kernel does not limit the threads of root, nor of student code run by root: grade as an ordinary user"
     return Wall("ordinary user", works, "limits the threads of student code", "" if works else why)
 
 
