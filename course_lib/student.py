@@ -17,7 +17,7 @@ from .checking.overview import Contents, Group, Line, Progress
 from .checking.report import Report
 from .checking.subject import Subject
 from .notebooks import all_notebooks
-from .surroundings import is_graded_run
+from .surroundings import is_graded_run, is_validated
 
 NOT_GIVEN = object()
 SECONDS = 10.0  # of computing, on one input
@@ -73,6 +73,13 @@ class ExerciseList(tuple[ExerciseInfo, ...]):
         return Contents(groups())._repr_html_()
 
 
+class NoPoints(Exception):
+    """A report on an answer without points. As a result, nbgrader's Validate would call it "partial credit"."""
+
+    def _render_traceback_(self) -> list[str]:  # IPython's hook for an exception that shows itself
+        return [str(self)]
+
+
 def check(
     exercise: Any,
     obj: Any = NOT_GIVEN,
@@ -107,6 +114,8 @@ def check(
     report = replace(report, hints_given=given, hints=hints, hidden_points=later)
     if not practice:
         record.note_report(report)
+    if is_validated() and not practice and report.points == 0:
+        raise NoPoints(str(report))
     return report if points is None else report.worth(points)
 
 

@@ -20,6 +20,11 @@ def is_graded_run() -> bool:
     return "NBGRADER_EXECUTION" in os.environ
 
 
+def is_validated() -> bool:
+    """Whether nbgrader's Validate runs the notebook, before it is handed in."""
+    return os.environ.get("NBGRADER_EXECUTION") == "validate"
+
+
 def somebody_watches() -> bool:
     """Whether what is printed now is read while it is printed."""
     return not is_graded_run() and (in_kernel() or sys.stdout.isatty())

@@ -133,9 +133,10 @@ def test_validate_tells_right_from_wrong(course):
     solutions = course.solutions(stem)
     right = course.submit("right", stem, solutions, is_whole=False)
     assert "Success" in course.nbgrader("validate", right.name, folder=right.parent)
-    solutions["softmax"] = "def softmax(x, dim):\n    return x"
+    solutions["softmax"] = "def softmax(x, dim):\n    return x.sum()"
     wrong = course.submit("wrong", stem, solutions, is_whole=False)
-    assert "VALIDATION FAILED" in course.nbgrader("validate", wrong.name, folder=wrong.parent)
+    told = course.nbgrader("validate", wrong.name, folder=wrong.parent)
+    assert "VALIDATION FAILED" in told and "0 of 6 points" in told and "Partial credit" not in told
 
 
 # --- seen in a browser ---------------------------------------------------------------------------------------------
