@@ -12,7 +12,7 @@ import torch
 
 from autograder.walls.inside import runner, wire
 from autograder.walls.inside.wire import HEADER, Channel, Late, WireError, decode, encode
-from autograder.walls.runners import RemoteBench
+from autograder.walls.runners import RemoteBench, Talk
 from course_lib.checking.bench import Bench, Opaque
 from course_lib.checking.grading import grade
 from course_lib.checking.inputs import AffineMap, NextTokenTable
@@ -98,7 +98,7 @@ class RunnerHere:
 
     def __init__(self, obj):
         self.inside = runner.Runner(channel=None, shell=None)
-        self.inside.benches = [Bench(obj)]
+        self.inside.benches = {0: Bench(obj)}
 
     def request(self, seconds, do, *, limit, **details):
         reply = getattr(self.inside, f"do_{do}")(**through(details, objects=runner.make_object))
@@ -118,7 +118,7 @@ class RunnerHere:
 def test_the_judge_names_what_the_notebook_names(exercise, mistake):
     exercise = all_exercises()[exercise]
     (wrong,) = (m for m in exercise.misconceptions if m.__name__ == mistake)
-    here, there = Subject(wrong), Subject(RemoteBench(RunnerHere(wrong), 0, seconds=1e6))
+    here, there = Subject(wrong), Subject(RemoteBench(Talk(RunnerHere(wrong), seconds=1e6)))
     reports = [grade(exercise, subject) for subject in (here, there)]
     assert [report.misconception for report in reports] == [mistake, mistake]
     assert reports[0].points == reports[1].points
@@ -128,7 +128,7 @@ def test_the_judge_accepts_a_table_with_sparse_gradients():
     exercise = all_exercises()["TokenEmbedding"]
     (right,) = (a for a in exercise.alternatives if a.__name__ == "DerivedFromTorchs")
     assert right(7, 4).sparse
-    assert grade(exercise, Subject(RemoteBench(RunnerHere(right), 0, seconds=1e6))).passed
+    assert grade(exercise, Subject(RemoteBench(Talk(RunnerHere(right), seconds=1e6)))).passed
 
 
 HOSTILE = {
