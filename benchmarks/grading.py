@@ -236,7 +236,7 @@ class Figures:
             *(self.whole(count) for count in (small, large)),
             f"| until the first submission begins | {self.ours[large].start_up:.1f} s | | |",
             f"| memory | {peaks.get('judge', 0):.0f} MB a judge, {peaks.get('warm process', 0):.0f} MB its warm "
-            f"process, up to {peaks.get('runner', 0):.0f} MB what runs student code (mostly shared) | "
+            f"process, up to {peak_of_a_runner(self.ours[large]):.0f} MB what runs student code (mostly shared) | "
             f"{kernel:.0f} MB a kernel | |",
         ]
         return "\n\n".join(
@@ -322,10 +322,14 @@ def inside_rows(ours: Graded) -> Iterator[Row]:
     yield Row("walls that stood", "; ".join(walls))
 
 
+def peak_of_a_runner(ours: Graded) -> float:
+    return max(verdict.peak_megabytes for verdict in ours.verdicts)
+
+
 def memory_rows(ours: Graded, stock: Graded) -> Iterator[Row]:
     """Peaks of resident memory. Forked processes share most of it, so that the sum is an upper bound."""
     peaks = dict(ours.run.megabytes)
-    runner = max(verdict.peak_megabytes for verdict in ours.verdicts)
+    runner = peak_of_a_runner(ours)
     for what in ("judge", "warm process"):
         if what in peaks:
             yield Row(f"memory of a worker's {what}, peak", f"{peaks[what]:.0f} MB")
