@@ -71,7 +71,8 @@ def no_word_of_earlier_tests() -> None:
     files = sys.modules.get("autograder.files")
     if files is not None:
         files.told_of_kept_files()
-    for name in ("NBGRADER_EXECUTION", "NBGRADER_VALIDATING"):  # nbgrader sets them where it runs in this process
+    # nbgrader sets these while it runs in this process, and leaves them behind when what it runs raises.
+    for name in ("NBGRADER_EXECUTION", "NBGRADER_VALIDATING"):
         os.environ.pop(name, None)
 
 
