@@ -103,7 +103,7 @@ def jupyterhub(people: list[Person], folder: Path, environment: dict[str, str]) 
 
 
 def end(hub: subprocess.Popen[bytes]) -> None:
-    """The hub stops the servers before it ends. Bubblewrap may stand between it and us, which ends when the hub does."""
+    """The hub stops the servers before it ends. If bubblewrap stands between it and us, it ends with the hub."""
     if hub.poll() is None:
         started = psutil.Process(hub.pid)
         family = [started, *started.children(recursive=True)]

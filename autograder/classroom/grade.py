@@ -28,8 +28,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from autograder.classroom import book
 from autograder.classroom.class_file import AssignmentRules
-from autograder.classroom.collect import choose_version
 from autograder.classroom.course import Course, CourseError
+from autograder.classroom.placing import choose_version
 from autograder.hidden import all_hidden
 from autograder.judging import work
 from autograder.judging.judge import (
