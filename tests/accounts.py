@@ -66,10 +66,14 @@ def seen_by_all(*capabilities: str) -> list[str]:
     return list(map(str, ["bwrap", "--dev-bind", "/", "/", "--tmpfs", closed[0], *shown, *may, "--"]))
 
 
+def accounts_can_be_made() -> bool:
+    return os.getuid() == 0 and bool(shutil.which("useradd") and shutil.which("userdel"))
+
+
 @contextlib.contextmanager
 def accounts(*roles: str) -> Iterator[list[Person]]:
     """People who are new on this machine, and gone afterwards. Skips the test where that is not possible."""
-    if os.getuid() != 0 or not shutil.which("useradd") or not shutil.which("userdel"):
+    if not accounts_can_be_made():
         pytest.skip("only root can make accounts, with useradd")
     names = [f"{role}{secrets.token_hex(3)}" for role in roles]
     made: list[str] = []

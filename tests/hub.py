@@ -75,8 +75,8 @@ def jupyterhub(people: list[Person], folder: Path, environment: dict[str, str]) 
         "JupyterHub.hub_port": free_port(),
         "JupyterHub.db_url": "sqlite://",
         "JupyterHub.cookie_secret_file": str(folder / "cookie_secret"),
-        "JupyterHub.authenticator_class": "dummy",
-        "DummyAuthenticator.password": PASSWORD,
+        "JupyterHub.authenticator_class": "shared-password",
+        "SharedPasswordAuthenticator.user_password": PASSWORD,
         "Authenticator.allowed_users": {person.name for person in people},
         "JupyterHub.spawner_class": "localprocess",
         "Spawner.cmd": [sys.executable, "-m", "jupyterhub.singleuser"],
@@ -133,6 +133,7 @@ class OnTheHub:
         self.log_in()
 
     def log_in(self) -> None:
+        """The hub begins to start a server."""
         self.call("GET", f"{self.hub}/hub/login")
         form = {"username": self.person.name, "password": PASSWORD, "_xsrf": self.session.cookies["_xsrf"]}
         self.call("POST", f"{self.hub}/hub/login", data=form, allow_redirects=False)
@@ -141,7 +142,10 @@ class OnTheHub:
         token = self.call("POST", f"{api}/tokens", json={"note": "a test"}).json()["token"]
         self.session.headers["Authorization"] = f"token {token}"
         self.call("POST", f"{api}/server")
-        for line in self.call("GET", f"{api}/server/progress", stream=True).iter_lines():
+
+    def wait_for_server(self) -> None:
+        progress = f"{self.hub}/hub/api/users/{self.person.name}/server/progress"
+        for line in self.call("GET", progress, stream=True).iter_lines():
             told = json.loads(line.removeprefix(b"data:")) if line else {}
             assert not told.get("failed"), told
             if told.get("ready"):

@@ -54,28 +54,40 @@ def test_a_class_on_a_jupyterhub() -> None:
         )
         environment = {"JUPYTER_CONFIG_PATH": str(folder), "PYTHONPATH": str(ROOT), "COURSE_FAST": "1"}
         with jupyterhub([teacher, ada, ben], folder, environment) as address:
-            play(OnTheHub(address, teacher), Student(address, ada), Student(address, ben), exchange)
+            everybody = OnTheHub(address, teacher), Student(address, ada), Student(address, ben)
+            for one in everybody:
+                one.wait_for_server()
+            play(*everybody, exchange)
 
 
 def play(teacher: OnTheHub, ada: Student, ben: Student, exchange: Path) -> None:
+    """Ada's work is collected by nbgrader, Ben's by this grader. Another one comes by mail."""
     python, folder = shlex.quote(sys.executable), teacher.person.home / "class"
     teacher.run(
-        f"{python} -m autograder init class && echo 'c.Exchange.root = \"{exchange}\"' >> class/nbgrader_config.py"
+        f"{python} -m autograder init && echo 'c.Exchange.root = \"{exchange}\"' >> class/nbgrader_config.py"
         f" && {python} -m autograder release {STEM} && cd class && {python} -m nbgrader release_assignment {STEM}"
     )
     ada.hand_in()
+    collected = teacher.run(f"cd class && {python} -m nbgrader collect {STEM}")
+    assert "cheating attempt" not in collected
     ben.hand_in(causal_mask=WRONG)
+    by_mail = f"class/submitted/mail/{STEM}"
     teacher.run(
-        f"cd class && {python} -m nbgrader collect {STEM} && cd .. && {python} -m autograder grade"
-        f" && {python} -m autograder feedback && cd class && {python} -m nbgrader release_feedback {STEM}"
+        f"{python} -m autograder collect {exchange}/{COURSE}/inbound"
+        f" && mkdir -p {by_mail} && cp class/submitted/{ada.person.name}/{STEM}/{STEM}.ipynb {by_mail}"
+        f" && {python} -m autograder grade && {python} -m autograder feedback"
+        f" && cd class && {python} -m nbgrader release_feedback {STEM}"
     )
-    scores = [shown_score(teacher, folder, student.person) for student in (ada, ben)]
+    scores = [shown_score(folder, student.person) for student in (ada, ben)]
     assert scores[0] != scores[1]
     for student, score in zip((ada, ben), scores):
-        assert score in student.feedback()
+        page = student.feedback()
+        assert page == Course(folder).feedback(STEM, student.person.name).read_text(encoding="utf-8")
+        assert score in page
+    ben.run(f"! ls {folder} 2>&1 | grep -v 'Permission denied'")  # the class is closed to students
 
 
-def shown_score(teacher: OnTheHub, folder: Path, student: Person) -> str:
+def shown_score(folder: Path, student: Person) -> str:
     verdict = read_verdict(Course(folder).verdict(STEM, student.name))
     assert verdict.status == "graded"
     return f"{verdict.points:g} of {verdict.max_points:g}"

@@ -358,6 +358,18 @@ def test_inbound_folders_say_when_it_was_handed_in(course: Course, download: Pat
     assert stamp.read_text().startswith("2026-03-03 08:00:00")
 
 
+def test_what_nbgrader_needs_to_return_feedback_comes_along(course: Course, download: Path) -> None:
+    folder = "frank+02_masks+2026-03-03 08:00:00.123456 UTC+abc"
+    put(download, f"{folder}/02_masks.ipynb")
+    put(download, f"{folder}/submission_secret.txt", b"under this name")
+    put(download, f"{folder}/timestamp.txt", b"2026-03-03 08:00:00 UTC")
+    put(download, f"{folder}/more.zip", zipped({"submission_secret.txt": b"a student packed this"}))
+    collected = collect(course, download)
+    assert only(collected).student == "frank"
+    assert collected.unplaced == ()
+    assert (course.submitted("02_masks", "frank").parent / "submission_secret.txt").read_bytes() == b"under this name"
+
+
 def test_an_untouched_notebook_is_no_submission(course: Course, download: Path) -> None:
     data = json.loads(released_text("02_masks"))
     put(download, "ada/02_masks.ipynb", json.dumps(data).encode())

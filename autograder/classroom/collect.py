@@ -34,10 +34,9 @@ from typing import Literal
 
 from autograder.classroom.archives import why
 from autograder.classroom.collected import LmsName, Lost, remember
-from autograder.classroom.course import Course, CourseError
+from autograder.classroom.course import STAMP, Course, CourseError
 from autograder.classroom.download import Download, Found, Unplaced, shown
 from autograder.classroom.placing import (
-    STAMP,
     choose_version,
     existing_date,
     keep_as_earlier,
@@ -246,7 +245,8 @@ class Collector:
                 self.leave(claim.found, f"{claim.student} has a submission of {before}, and this one is not newer.")
                 return
         if outcome != "unchanged":
-            write_submission(claim.found.copy, claim.found.date, target)
+            secret = self.download.secrets.get(claim.found.home) if claim.by == "nbgrader" else None
+            write_submission(claim.found.copy, claim.found.date, target, secret)
         elif claim.found.date and not (target.parent / STAMP).exists():  # never known, or interrupted before it was
             write_stamp(target.parent / STAMP, claim.found.date)
         if claim.found.stem != claim.assignment:

@@ -33,6 +33,10 @@ from autograder.classroom.seed import FILE, read_seed
 from autograder.errors import CourseError as CourseError
 from autograder.files import Ledger, ledger_of
 
+# Beside a submission: when it was handed in, and under which secret name its feedback goes back. nbgrader's exchange
+# asks for both.
+STAMP, SECRET = "timestamp.txt", "submission_secret.txt"
+
 
 def put_own_commands_on_path() -> None:
     """nbgrader starts `alembic` by its bare name, which is not on the PATH of an environment that is not activated."""

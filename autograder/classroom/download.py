@@ -27,7 +27,7 @@ from autograder.classroom.archives import (
     opened_zip,
     why,
 )
-from autograder.classroom.course import CourseError
+from autograder.classroom.course import SECRET, STAMP, CourseError
 from autograder.judging.rebuild import printable
 
 MOST_BYTES_OF_A_NOTEBOOK = 100_000_000  # grading flags smaller ones already
@@ -41,6 +41,7 @@ JUNK = re.compile(
     r"__MACOSX|\.ipynb_checkpoints|\.DS_Store|Thumbs\.db|desktop\.ini|\._.*|__pycache__|\.git", re.IGNORECASE
 )
 GIT = ".git"
+MOST_BYTES_OF_A_SECRET = 1_000
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ class Download:
     folders: set[tuple[str, ...]] = field(default_factory=set)  # of the download itself
     others: list[Unplaced] = field(default_factory=list)
     repositories: set[tuple[str, ...]] = field(default_factory=set)  # folders that git has made
+    secrets: dict[tuple[str, ...], Path] = field(default_factory=dict)  # of nbgrader's exchange, by folder
     numbers: Iterator[int] = field(default_factory=count)  # nothing in the scratch folder has a name that was sent
 
     def read(self, downloaded: Path) -> None:
@@ -210,8 +212,10 @@ class Download:
     def is_wanted(self, parts: tuple[str, ...]) -> bool:
         """Is it a notebook, or an archive that may hold some? All else is listed, and stays where it is."""
         name = parts[-1]
-        if NOTEBOOK.fullmatch(name) or name.lower().endswith(".zip"):
+        if NOTEBOOK.fullmatch(name) or name.lower().endswith(".zip") or name == SECRET:
             return True
+        if name == STAMP:
+            return False
         if ARCHIVE.fullmatch(name):
             self.leave(parts, "It is an archive, but not a zip. Unpack it and collect again.")
         else:
@@ -228,6 +232,11 @@ class Download:
                 budget.copy(stream, copy, MOST_BYTES_OF_A_NOTEBOOK)
                 self.notebooks.append(Found(parts, copy, date, parcel))
                 taken = True
+            elif parts[-1] == SECRET:
+                budget.copy(stream, copy, MOST_BYTES_OF_A_SECRET)
+                taken = parcel is None
+                if taken:
+                    self.secrets[parts[:-1]] = copy
             else:
                 inner = budget.for_inner_zip()
                 inner.copy(stream, copy)

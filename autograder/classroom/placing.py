@@ -15,10 +15,9 @@ from pathlib import Path
 from nbgrader.utils import parse_utc
 
 from autograder.classroom.class_file import Rules
-from autograder.classroom.course import Course
+from autograder.classroom.course import SECRET, STAMP, Course
 from autograder.classroom.roster import Roster
 
-STAMP = "timestamp.txt"
 TIMESTAMP = "%Y-%m-%d %H:%M:%S.%f UTC"  # as nbgrader's exchange writes it
 EARLIER = "%Y-%m-%d_%H-%M-%S"  # the names of versions in earlier/
 
@@ -79,10 +78,10 @@ def earlier_versions(folder: Path) -> Iterator[tuple[Path, datetime]]:
             yield path, datetime.strptime(path.stem[:19], EARLIER).replace(tzinfo=UTC)
 
 
-def write_submission(file: Path, date: datetime | None, target: Path) -> None:
+def write_submission(file: Path, date: datetime | None, target: Path, secret: Path | None = None) -> None:
     """Put a notebook and its date in place, so that nobody ever sees half of it, or the wrong date with it.
 
-    A new folder appears at once with both. In an old one the date goes first and comes last: while there is none,
+    A new folder appears at once with all of it. In an old one the date goes first and comes last: while there is none,
     the file's own is the right one.
     """
     home = target.parent
@@ -90,6 +89,8 @@ def write_submission(file: Path, date: datetime | None, target: Path) -> None:
     try:
         draft.mkdir(parents=True)
         shutil.copyfile(file, draft / target.name)
+        if secret:
+            shutil.copyfile(secret, draft / SECRET)
         if date:
             os.utime(draft / target.name, (date.timestamp(),) * 2)
             write_stamp(draft / STAMP, date)
@@ -99,6 +100,8 @@ def write_submission(file: Path, date: datetime | None, target: Path) -> None:
             return
         (home / STAMP).unlink(missing_ok=True)
         os.replace(draft / target.name, target)
+        if secret:
+            os.replace(draft / SECRET, home / SECRET)
         if date:
             os.replace(draft / STAMP, home / STAMP)
     finally:
