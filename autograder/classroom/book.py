@@ -81,7 +81,7 @@ def master_of(course: Course, gradebook: Gradebook, assignment: str) -> Notebook
     try:
         notebook = gradebook.find_notebook(assignment, assignment)
     except MissingEntry:
-        advice = f"Run: python -m autograder release {assignment}"
+        advice = f"Run: {course.command('release', assignment)}"
         raise CourseError(f"This gradebook does not know {assignment}. {advice}") from None
     return master_notebook(release, {cell.name: cell for cell in notebook.source_cells})
 

@@ -79,9 +79,8 @@ def collect(course: Course, downloaded: Path, assignment: str | None = None, pat
         `student` and, if it likes, a group `assignment`: r"(?P<student>[^/]+)/week\\d/(?P<assignment>\\w+)".
     """
     if not course.released():
-        raise CourseError(
-            "Nothing is released yet, so files cannot be assigned to assignments. Release the assignments first."
-        )
+        first = course.command("release")
+        raise CourseError(f"Nothing is released yet, so files cannot be assigned to assignments. First run: {first}")
     if assignment is not None and assignment not in course.released():
         names = ", ".join(course.released())
         raise CourseError(f"There is no released assignment {assignment}. Released are: {names}.")

@@ -551,7 +551,7 @@ def write_feedback(
     chosen = graded_students(course, assignment) if students is None else students
     if not chosen:
         raise CourseError(
-            f"Nobody has been graded in {assignment} yet. First run: python -m autograder grade {assignment}"
+            f"Nobody has been graded in {assignment} yet. First run: {course.command('grade', assignment)}"
         )
     written, failed = [], []
     by_exchange = came_by_exchange(course, assignment)
