@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -297,12 +298,14 @@ def strangers(course: Course, assignment: str) -> list[str]:
 
 
 def run_judge(options: argparse.Namespace) -> int:
-    """nbgrader, which calls this, enters the scores. Without a notebook it would not, so this does."""
+    """nbgrader, which calls this, writes the notebook, and enters the same scores once more. Without a notebook it does
+    neither, so this does."""
+    import nbformat
+
     from autograder.classroom import grade
     from autograder.classroom.book import open_book
     from autograder.judging import work
     from autograder.judging.judge import Patience
-    from autograder.judging.verdict import write_verdict
 
     require_walls(options, told_so=False)
     course = course_of(options)
@@ -316,7 +319,7 @@ def run_judge(options: argparse.Namespace) -> int:
         if result.notebook is None:
             grade.save(course, gradebook, options.assignment, result, grade.Summary(options.assignment))
             raise CourseError(f"{options.student} — {result.verdict.status}: {result.verdict.reason}")
-    write_verdict(course, result.verdict)
+        grade.enter(course, gradebook, result.verdict, nbformat.from_dict(json.loads(result.notebook)))
     print(result.notebook)
     return 0
 

@@ -24,6 +24,7 @@ from autograder.errors import CourseError
 from autograder.hidden import all_hidden
 from autograder.judging import work
 from autograder.judging.judge import exercises_in
+from autograder.judging.verdict import read_verdict
 from course_lib import check
 from course_lib.exercises import all_exercises
 
@@ -263,10 +264,15 @@ def test_deadlines_penalties_and_extensions_are_those_of_the_file(course):
     with course.gradebook() as gradebook:
         gradebook.find_submission_notebook(STEM, STEM, "ada").late_submission_penalty = None
         gradebook.db.commit()
-    with quiet_nbgrader():
-        assert NbGraderAPI(config=course.config()).autograde(STEM, "ada", force=True)["success"]  # formgrader's button
-    with course.gradebook() as gradebook:
-        assert gradebook.find_submission(STEM, "ada").late_submission_penalty == round(full / 5, 2)
+    said(course.root, DEADLINE.replace("= 10", "= 30") + '[extensions.02_masks]\nben = "2026-09-01 20:00"\n')
+    for student in ("ada", "ben"):
+        with quiet_nbgrader():  # formgrader's button
+            assert NbGraderAPI(config=course.config()).autograde(STEM, student, force=True)["success"]
+        with course.gradebook() as gradebook:
+            penalty = gradebook.find_submission(STEM, student).late_submission_penalty
+        verdict = read_verdict(course.verdict(STEM, student))
+        assert verdict.penalty == penalty == round(full * 0.3, 2)
+    assert grade(course, STEM, Here()).changes == []
 
 
 def test_two_rules_for_lateness_are_refused(course):
