@@ -28,13 +28,7 @@ from autograder.judging.verdict import read_verdict
 from course_lib import check
 from course_lib.exercises import all_exercises
 
-pytestmark = pytest.mark.xdist_group("judge")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm_process():
-    yield
-    work.forget_warm_process()
+pytestmark = [pytest.mark.xdist_group("judge"), pytest.mark.usefixtures("warm_process")]
 
 
 def said(folder: Path, text: str) -> Rules:
