@@ -180,7 +180,10 @@ def test_dropped_exercises_and_changed_points_in_mid_term(course):
     release(course, [STEM])
     assert "**Exercise `window_mask`** · not counted in this class" in text_of(course)
     assert "5 points, marked by hand" in text_of(course)
-    after = {v.student: v for v in grade(course, STEM, Here()).graded}
+    summary = grade(course, STEM, Here())
+    assert all(set(change.exercises) == {"causal_mask", "window_mask (dropped)"} for change in summary.changes)
+    assert {change.student for change in summary.changes} == {"ada", "ben"}
+    after = {v.student: v for v in summary.graded}
     ada, ben = after["ada"], after["ben"]
     assert ada.points == ada.max_points
     assert ada.notes == before["ada"].notes == ()  # nobody is told that they changed a locked cell

@@ -560,6 +560,24 @@ def test_cell_ids_alone_are_enough(master: NotebookNode, submission: dict[str, A
     assert redo(master, without_metadata(submission, ids=True)).notebook == honest.notebook
 
 
+def test_without_metadata_other_points_in_the_text_do_not_matter(
+    master: NotebookNode, submission: dict[str, Any]
+) -> None:
+    """The class may have changed them since."""
+    question = next(c for c in submission["cells"] if "points, marked by hand" in "".join(c["source"]))
+    behind = submission["cells"][submission["cells"].index(question) + 1]
+    behind["source"] = "An answer."
+    honest = redo(master, submission)
+    question["source"] = "".join(question["source"]).replace("2 points, marked", "7.5 points, marked")
+    check = next(c for c in submission["cells"] if 'check("causal_mask"' in "".join(c["source"]))
+    check["source"] = "".join(check["source"]).replace(
+        ", causal_mask)", ", causal_mask, points=6.5, hidden_points=1.5)"
+    )
+    result = redo(master, without_metadata(submission))
+    assert result.notebook == honest.notebook
+    assert not any("deleted" in note for note in result.notes)
+
+
 def test_an_edited_demonstration_is_recognised_by_its_neighbours(
     master: NotebookNode, submission: dict[str, Any]
 ) -> None:

@@ -278,6 +278,7 @@ def changes(before: Verdict, after: Verdict) -> list[Change]:
     old = {e.name: e.points + e.hidden_points for e in before.exercises}
     new = {e.name: e.points + e.hidden_points for e in after.exercises}
     different = [name for name in new if old.get(name, 0.0) != new[name]]
+    different += [f"{name} (dropped)" for name in old if name not in new and old[name]]
     different += ["the late penalty"] if before.penalty != after.penalty else []
     scores = before.points - before.penalty, after.points - after.penalty
     return [Change(after.student, *scores, tuple(different))] if different else []
