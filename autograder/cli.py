@@ -309,7 +309,7 @@ def strangers(course: Course, assignment: str) -> list[str]:
 def those_of(course: Course, assignment: str, options: argparse.Namespace) -> list[str] | None:
     """The students to grade in an assignment. If it was not named, those who were named need not all have it."""
     if options.assignment or options.students is None:
-        return options.students  # type: ignore[no-any-return]
+        return options.students
     return [student for student in options.students if student in course.students(assignment)]
 
 

@@ -611,7 +611,7 @@ def test_a_gradebook_without_the_assignment_is_one_clear_sentence(again):
 
 def test_an_unknown_student_is_one_clear_sentence(again, monkeypatch, capsys):
     code, _, complaint = run(monkeypatch, capsys, "--course", again.root, "grade", "--students", "ada", "zoe")
-    assert (code, complaint.splitlines()[-1]) == (1, "zoe has handed in nothing for 02_masks.")
+    assert (code, complaint.splitlines()[-1]) == (1, "zoe has handed in nothing.")
 
 
 def test_a_machine_without_walls_grades_only_if_told(again, monkeypatch, capsys):

@@ -567,14 +567,13 @@ def test_without_metadata_other_points_in_the_text_do_not_matter(
     question = next(c for c in submission["cells"] if "points, marked by hand" in "".join(c["source"]))
     behind = submission["cells"][submission["cells"].index(question) + 1]
     behind["source"] = "An answer."
-    honest = redo(master, submission)
+    grade_id = behind["metadata"]["nbgrader"]["grade_id"]
     question["source"] = "".join(question["source"]).replace("2 points, marked", "7.5 points, marked")
     check = next(c for c in submission["cells"] if 'check("causal_mask"' in "".join(c["source"]))
-    check["source"] = "".join(check["source"]).replace(
-        ", causal_mask)", ", causal_mask, points=6.5, hidden_points=1.5)"
-    )
+    check["source"] = 'from course_lib import check\n\ncheck("causal_mask", causal_mask, points=6.5, hidden_points=1.5)'
     result = redo(master, without_metadata(submission))
-    assert result.notebook == honest.notebook
+    (answer,) = [c for c in result.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == grade_id]
+    assert answer.source == "An answer."
     assert not any("deleted" in note for note in result.notes)
 
 

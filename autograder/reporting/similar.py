@@ -144,9 +144,9 @@ def similar_answers(
     for (first, second), bits in shared.items():
         likeness = len(own[first] & own[second]) / len(own[first] | own[second])
         if len(bits) >= FEWEST and likeness >= ALIKE:
-            both = [texts[first], texts[second]]
-            ours = frozenset.intersection(*(frozenset(fragments_of(text).all) for text in both)) - known
-            yield (first, second), SharedAnswer(exercise, likeness, sum(bits), *both, ours)
+            one, other = texts[first], texts[second]
+            ours = frozenset(fragments_of(one).all & fragments_of(other).all) - known
+            yield (first, second), SharedAnswer(exercise, likeness, sum(bits), one, other, ours)
 
 
 # --- from text to lines of tokens -----------------------------------------------------------------------
