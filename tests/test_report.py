@@ -549,6 +549,21 @@ def test_browser_needs_no_sideways_scrolling(page, width, scheme):
 
 @pytest.mark.browser
 @in_a_browser
+def test_browser_shows_tables_and_long_names_whole_on_a_phone(page, tmp_path):
+    """What could not be placed is named by the LMS: such names are long, and have no spaces."""
+    course = with_answers(tmp_path, {"eva": ("causal_mask", "is_additive")})
+    name = "Zoe Unknown_412353_assignsubmission_file_/" + "homework_" * 9 + ".ipynb"
+    remember(course, tmp_path / "moodle.zip", [], [Lost("moodle.zip", name, "Who is that?")])
+    other = page.context.browser.new_page(viewport={"width": 420, "height": 900})
+    other.goto(write_report(course).as_uri())
+    assert not scrolls_sideways(other)
+    notable = other.get_by_role("table").locator("td", has_text="Most fail at").first
+    assert notable.bounding_box()["x"] + notable.bounding_box()["width"] <= 420
+    other.close()
+
+
+@pytest.mark.browser
+@in_a_browser
 def test_browser_shows_the_projector_large_and_whole(page, address):
     """Nothing is cut off or smaller than 18 pixels, on a projector and on a phone."""
     other = page.context.browser.new_page()
