@@ -342,6 +342,15 @@ def test_one_student_across_assignments(course, html):
     page = Markup(path.read_text(encoding="utf-8"))
     text = " ".join(page.text.split())
     assert "=1+1 Doe, ken" in text and "1 day 3 hours late" in text and "not marked yet" in text
+    with course.gradebook() as gradebook:
+        gradebook.find_submission_notebook(ASSIGNMENT, ASSIGNMENT, "ken").late_submission_penalty = 2.5
+        gradebook.db.commit()
+        try:
+            again = write_report(course, student="ken").read_text(encoding="utf-8")
+        finally:
+            gradebook.find_submission_notebook(ASSIGNMENT, ASSIGNMENT, "ken").late_submission_penalty = None
+            gradebook.db.commit()
+    assert "1 day 3 hours late, 2.5 points off" in again
     assert "hedy" not in text and "radia" not in text
     links = [link for link in page.values("href") if link.startswith("#")]
     assert links == ["#02_masks"] and "02_masks" in page.values("id")
