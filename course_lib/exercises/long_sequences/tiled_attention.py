@@ -91,7 +91,9 @@ def tiled_several(subject, case):
         expect_attention(subject, q, k, v, size, False, f" with tiles of {size}")
 
 
-@tiled.property("a last tile that is shorter counts like the others, and a tile may be larger than all", points=1)
+@tiled.property(
+    "a shorter last tile counts like the others, and one tile may have room for more than all keys", points=1
+)
 def tiled_ragged(subject, case):
     q, k, v, _, _ = case.values()
     n = k.shape[-2]
@@ -554,7 +556,7 @@ def subtracts_the_maximum_of_a_hidden_tile(q, k, v, tile, causal):
 def subtracts_no_maximum(q, k, v, tile, causal):
     """You take exp(score) without subtracting a maximum.
 
-    Of a score above 709 it is infinite, and inf / inf is NaN."""
+    For a score above 709 that is infinite, and inf / inf is NaN."""
     n_q, n_k = q.shape[-2], k.shape[-2]
     queries = torch.arange(n_q, device=q.device)[:, None]
     maximum = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
@@ -651,7 +653,7 @@ def ignores_causal(q, k, v, tile, causal):
 
 @tiled.misconception
 def always_causal(q, k, v, tile, causal):
-    """You hide later keys always, and not only if `causal` is true."""
+    """You always hide later keys, not only if `causal` is true."""
     n_q, n_k = q.shape[-2], k.shape[-2]
     queries = torch.arange(n_q, device=q.device)[:, None]
     maximum = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
@@ -870,7 +872,7 @@ def drops_a_short_tile(q, k, v, tile, causal):
 
 @tiled.misconception
 def tiles_counted_for_queries(q, k, v, tile, causal):
-    """You count the tiles by the number of queries. The tiles are of keys."""
+    """You count the tiles by the number of queries. Tiles are cut from the keys."""
     n_q, n_k = q.shape[-2], k.shape[-2]
     queries = torch.arange(n_q, device=q.device)[:, None]
     maximum = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)

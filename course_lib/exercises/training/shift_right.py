@@ -124,7 +124,7 @@ def bos_in_front_of_the_left_shift(targets, bos_id):
 
 @shift_right.misconception
 def bos_at_the_end(targets, bos_id):
-    """You put BOS behind the targets. It stands for the beginning: the first position has seen nothing but BOS."""
+    """You put BOS after the targets. It stands for the beginning: the first position has seen nothing but BOS."""
     first = torch.full_like(targets[:, :1], bos_id)
     return torch.cat([targets[:, :-1], first], dim=1)
 
@@ -211,7 +211,7 @@ def writes_into_targets(targets, bos_id):
 def writes_over_what_it_reads(targets, bos_id):
     """You copy from left to right inside one tensor.
 
-    So the first token is written over the second before the second has been read, and every position behind BOS holds
+    So the first token is written over the second before the second has been read, and every position after BOS holds
     the same token."""
     shifted = targets.clone()
     for t in range(1, targets.shape[1]):
@@ -243,7 +243,7 @@ def puts_bos_on_top(targets, bos_id):
 
 @shift_right.misconception
 def fills_everything_with_bos(targets, bos_id):
-    """Every position holds BOS. Only the first does; behind it come the targets, one place later."""
+    """Every position holds BOS. Only the first should; after it come the targets, one place later."""
     first = torch.full_like(targets[:, :1], bos_id)
     return first.expand(targets.shape).clone()
 
