@@ -1,7 +1,7 @@
 """The *bench*: where the student's object lies, and the operations that run beside it.
 
 Everything that has to touch the object happens here: calling it, building it, following gradients through it. What goes
-in and what comes out is plain data, so a bench may as well stand in another process than the checks.
+in and what comes out is plain data, so a bench may also be in another process.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Bench:
         if result.requires_grad:
             try:
                 (slope,) = torch.autograd.grad(result[at].sum(), source, allow_unused=True)
-            except RuntimeError as error:  # say a tensor that was changed in place after autograd had saved it
+            except RuntimeError as error:  # for example a tensor that was changed in place after autograd had saved it
                 reason = str(error).partition(".")[0].partition(":")[0]
                 raise NotPossible(f"The gradient of the result cannot be computed: {reason}.") from None
         return Answer(torch.zeros_like(source) if slope is None else slope.detach(), changed)
@@ -213,7 +213,7 @@ class Bench:
 
 
 def member(value: Any, place: Place) -> Any:
-    """What stands at a place in a tuple."""
+    """What is at a place in a tuple."""
     for step in (place,) if isinstance(place, int) else place:
         value = value[step]
     return value
@@ -388,5 +388,5 @@ def locate(error: BaseException) -> StudentError:
 
 
 def is_students(filename: str) -> bool:
-    """Whether a file is the student's own: a notebook cell or a file outside of the libraries."""
+    """Whether a file is the student's own: a notebook cell or a file outside the libraries."""
     return not filename.startswith((COURSE_FOLDER, *LIBRARY_FOLDERS, "<frozen"))

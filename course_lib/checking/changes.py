@@ -1,4 +1,4 @@
-"""Small changes of a program: each is one place of its syntax tree, what stands there instead, and what that means.
+"""Small changes of a program: each is one place of its syntax tree, what takes its place, and what that means.
 
 The words complete "Your result is exactly what comes out if …". They say what was done and never what to write.
 """
@@ -25,7 +25,7 @@ class Change:
 
 @dataclass
 class Place:
-    """Where a node stands: its statement, what that makes, and the names that are known there."""
+    """Where a node is: its statement, what that makes, and the names that are known there."""
 
     statement: ast.stmt
     makes: str

@@ -30,7 +30,7 @@ class DeviceWatch(TorchFunctionMode):
         tensors = [value for value in (*args, *(kwargs or {}).values()) if isinstance(value, Tensor)]
         behind = [id(tensor) in self.stayed_behind for tensor in tensors]
         if any(behind) and moves(func, [*args[1:], *(kwargs or {}).values()]):
-            return result.clone()  # it may be the very tensor; from here on it counts as moved
+            return result.clone()  # it may be the same tensor; from here on it counts as moved
         if any(behind):
             # A tensor without axes is a number, and numbers meet tensors of any device.
             self.failed |= any(not b and t.dim() > 0 for b, t in zip(behind, tensors, strict=True))

@@ -45,7 +45,7 @@ def merged(
 
 
 def interfere(ancestor: Sequence[Token], left: Edit, right: Edit) -> bool:
-    """Whether two edits, one behind the other, would make a third thing: -2 and 1 in the place of -1 are no 2.
+    """Whether two edits right beside each other would make a third thing: -1 changed to -2 and to 1 does not give 2.
 
     Neighbouring lines are the exception: both can be left out.
     """

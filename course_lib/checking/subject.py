@@ -1,8 +1,8 @@
 """A *subject*: the student's function or class, asked in plain data.
 
 A check never touches the student's object. It calls the subject with tensors and numbers and gets tensors and
-numbers back. The object lies on a `bench`, here in the same process; a grader can give the subject a bench that stands
-in a process of its own.
+numbers back. The object lies on a `bench`, here in the same process; a grader can give the subject a bench in a
+separate process.
 
 Every answer is written into `trace`. Two objects with equal traces behave alike, whatever their code looks like:
 that is how a wrong answer is recognised.
@@ -77,7 +77,7 @@ class Subject:
         """The result, and what the call did to live objects (a model, an optimiser).
 
         They are made from `setting` (see `settings`) on the bench and handed over before the other arguments. A result
-        that is not plain data is put into words by the setting, too.
+        that is not plain data is also put into words by the setting.
         """
         return self._note("effect", self._ask("effect", setting, args))
 
