@@ -246,13 +246,13 @@ def test_mistakes_in_the_same_place_cannot_be_merged():
 
 
 def test_edits_that_touch_are_not_merged():
-    """`-2` and `1` in the place of `-1` are no `2`."""
+    """`-1` changed to `-2` and to `1` does not give `2`."""
     wrong = {mistake.__name__: mistake for mistake in LAYER_NORM.misconceptions}
     assert merged(LAYER_NORM.reference, wrong["NormalisesOverTime"], wrong["NormalisesAlongAxisOne"]) is None
 
 
 def test_two_mistakes_are_named_both_or_by_what_they_look_like():
-    """Two mistakes may cancel, or look like a third. What is said of a pair is said of just these two."""
+    """Two mistakes may cancel out, or look like a third. What is said about a pair is said about just these two."""
     named = described = 0
     for exercise in exercises_to_build().values():
         for first in exercise.misconceptions[:3]:
@@ -296,7 +296,7 @@ def test_after_an_unexpected_answer_nothing_more_is_asked():
 
     other = known_answers(double, question, events(2, 5, 6))
     assert asked == [1, 2] and not other.is_complete and not other.are(events(2, 5, 6))
-    assert known_answers(double, question, events(2, 7, 6)) is other, "it is known already that this is not it"
+    assert known_answers(double, question, events(2, 7, 6)) is other, "this one is already known to differ"
     same = known_answers(double, question, events(2, 4, 6))
     assert asked == [1, 2, 3] and same.are(events(2, 4, 6)), "what was answered is not asked again"
     assert same.until_they_depart(events(2, 5, 6)) == other.trace, "however much is known"

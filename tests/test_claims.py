@@ -1,4 +1,4 @@
-"""Claims: what the text says of an output is checked where the solved notebook is executed, and nowhere else."""
+"""Claims: what the text says about an output is checked where the solved notebook is executed, and nowhere else."""
 
 from __future__ import annotations
 

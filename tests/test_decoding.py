@@ -1,4 +1,4 @@
-"""The reference (searching, sampling, caching, scoring), the exercises' cases, and mistakes written otherwise."""
+"""The reference (searching, sampling, caching, scoring), the exercises' cases, and mistakes written differently."""
 
 from __future__ import annotations
 

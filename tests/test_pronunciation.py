@@ -225,7 +225,7 @@ def test_what_can_be_had_without_a_model():
     for baseline in (letter_by_letter, like_the_nearest_word):
         said = baseline(words)
         assert word_accuracy(said, test) < 0.1 and 0.4 < phoneme_error_rate(said, test) < 0.6
-    assert like_the_nearest_word(["aaaa", "zzzz"])  # before the first and behind the last
+    assert like_the_nearest_word(["aaaa", "zzzz"])  # before the first and after the last
 
 
 # --- the model --------------------------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def made(name: str, seed: int = 0):
 
 
 def looks(function) -> tuple:
-    """What can be seen of a function without calling it, but for its code and the order of its store."""
+    """What can be seen of a function without calling it, except its code and the order of its store."""
     code = function.__code__
     kinds = Counter(type(value).__name__ for value in function.__globals__.values())
     (store,) = (value for value in function.__globals__.values() if isinstance(value, list))
