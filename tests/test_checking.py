@@ -368,6 +368,44 @@ def test_a_tensor_that_would_stay_behind_is_noticed(how, moves):
     assert Subject(Keeps).build(how).moves_to_another_device(torch.zeros(2, 4, 3)) is moves
 
 
+class Applies(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def filled_in(x):
+    result = torch.zeros_like(x)
+    result[:, 0] = torch.ones(4)
+    return result.copy_(torch.arange(4.0))
+
+
+@pytest.mark.parametrize(
+    ("function", "is_right"),
+    [
+        (lambda x: x + torch.ones(4), False),
+        (lambda x: x + torch.ones(4, 4).tril()[0], False),
+        (lambda x: torch.stack([x, torch.ones(4, 4)]), False),
+        (lambda x: torch.where(torch.ones(4).bool(), x, 0.0), False),
+        (lambda x: torch.arange(4)[x.long()[0]], False),
+        (lambda x: x + torch.ones(4, device=x.device), True),
+        (lambda x: x + torch.ones(4, 4).tril().to(x.device), True),
+        (lambda x: x + torch.ones(4).to(x), True),
+        (lambda x: x + torch.ones(4).type_as(x), True),
+        (lambda x: x + torch.ones_like(x) + x.new_ones(4), True),
+        (lambda x: x * torch.tensor(2.0), True),
+        (lambda x: x[torch.arange(4)] + x, True),
+        (lambda x: x + torch.arange(4.0).expand_as(x).to(x.device), True),
+        (filled_in, True),
+    ],
+)
+def test_a_new_tensor_on_the_cpu_is_noticed_where_a_gpu_would_refuse_it(function, is_right):
+    assert Subject(Applies).build(function).makes_tensors_on_the_device(torch.zeros(4, 4)) is is_right
+
+
 # --- what was answered already ------------------------------------------------------------------------------------
 
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from .devices import DeviceWatch, tensors_left_behind
+from .devices import DeviceWatch, tensors_in, tensors_left_behind
 
 COURSE_FOLDER = str(Path(__file__).parent.parent)
 LIBRARY_FOLDERS = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
@@ -193,6 +193,16 @@ class Bench:
             run(self.obj, args)
         return Answer(not watch.failed)
 
+    def makes_tensors_on_the_device(self, args: Sequence[Any]) -> Answer:
+        with DeviceWatch(follows_new=True) as watch:
+            run(self.obj, args)
+        return Answer(not watch.failed)
+
+    def largest_tensor(self, args: Sequence[Any]) -> Answer:
+        with SizeWatch() as watch:
+            run(self.obj, args)
+        return Answer(watch.largest)
+
     def operators(self, args: Sequence[Any]) -> Answer:
         with OperatorWatch() as watch:
             run(self.obj, args)
@@ -235,6 +245,23 @@ class OperatorWatch(TorchFunctionMode):
     ) -> Any:
         self.names.add(getattr(func, "__name__", ""))
         return func(*args, **(kwargs or {}))
+
+
+class SizeWatch(TorchFunctionMode):
+    """Notes how many numbers the largest tensor of floating point numbers has that a function of torch returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.largest = 0
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tensors_in([result]):
+            if tensor.is_floating_point():
+                self.largest = max(self.largest, tensor.numel())
+        return result
 
 
 def run(function: Any, args: Sequence[Any], copy: bool = True) -> tuple[Any, tuple[int, ...]]:

@@ -81,6 +81,11 @@ class Subject:
         """
         return self._note("effect", self._ask("effect", setting, args))
 
+    def largest_tensor(self, *args: Any) -> int:
+        """How many floating point numbers the largest tensor has that a call makes. Leaves no trace."""
+        with self.unobserved():
+            return int(self._ask("largest_tensor", args))
+
     def build(self, *args: Any) -> Built:
         """An instance of the student's class, made with `args`."""
         bench = self._ask("build", args)
@@ -164,6 +169,11 @@ class Built(Subject):
     def moves_to_another_device(self, *args: Any) -> bool:
         """Whether the module, moved by `.to(device)`, would take along the tensors that it needs."""
         return bool(self._note("moves to another device", self._ask("moves_to_another_device", args)))
+
+    def makes_tensors_on_the_device(self, *args: Any) -> bool:
+        """Whether new tensors would be on the device of those that they meet. Leaves no trace."""
+        with self.unobserved():
+            return bool(self._ask("makes_tensors_on_the_device", args))
 
     def operators(self, *args: Any) -> list[str]:
         """The names of torch's functions and methods that a call uses. Leaves no trace: equal programs may differ."""

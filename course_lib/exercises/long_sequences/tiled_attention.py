@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from course_lib import long_sequences
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect_close, expect_floats
+from course_lib.checking.expect import expect, expect_close, expect_floats
 from course_lib.checking.inputs import normal
 from course_lib.exercises.long_sequences.shared import expect_nothing_from_the_future
 
@@ -132,6 +132,18 @@ def tiled_large(subject, case):
     q, k, v, _, _ = as_long_as_the_keys(case)
     larger = torch.cat([k[..., :-1, :], 100 * q[..., :1, :]], dim=-2)  # the first query must not see the last key
     expect_attention(subject, 400 * q, larger, v, tile, True, " where a hidden score is by far the largest")
+
+
+@tiled.advice("no tensor with all scores is made")
+def tiled_is_small(subject, case):
+    n_q, n_k = 40, 120
+    q, k, v = normal(n_q, 3, seed=331), normal(n_k, 3, seed=332), normal(n_k, 2, seed=333)
+    largest = subject.largest_tensor(q, k, v, 12, False)
+    expect(
+        largest < n_q * n_k,
+        f"For {n_q} queries, {n_k} keys and tiles of 12 you make a tensor of {largest} numbers: as many as there are "
+        f"scores, {n_q} · {n_k}, or more. With tiles, {n_q} · 12 scores at a time are enough.",
+    )
 
 
 @tiled.misconception
@@ -941,11 +953,6 @@ def tiles_overlap(q, k, v, tile, causal):
         output = output * shrink + weights @ v_tile
         maximum = new_maximum
     return output / total
-
-
-@tiled.alternative
-def all_scores_at_once(q, k, v, tile, causal):
-    return right_attention(q, k, v, causal)
 
 
 @tiled.alternative

@@ -312,6 +312,15 @@ def transformer_dropout(subject, case):
     )
 
 
+@transformer.advice("what `forward` makes is on the device of the ids")
+def transformer_device(subject, case):
+    expect(
+        filled(subject, case).makes_tensors_on_the_device(case["src_ids"], case["tgt_ids"]),
+        "On a GPU your model would fail: a tensor that it makes in `forward` stays on the CPU, where it meets others. "
+        "Put masks on the device of the ids.",
+    )
+
+
 @transformer.misconception
 class ForgetsTheFuture(Transformer):
     """Your target mask hides padding but not the future.
