@@ -370,4 +370,4 @@ def ngrams(tokens: Tokens, n: int) -> Counter[tuple[Hashable, ...]]:
 def require_pairs(hypotheses: Sequence[Tokens], references: Sequence[Tokens]) -> None:
     """Raise unless there is one reference for each hypothesis, and at least one of them."""
     if len(hypotheses) != len(references) or not references:
-        raise ValueError(f"{len(hypotheses)} hypotheses and {len(references)} references: give as many, at least one.")
+        raise ValueError(f"{len(hypotheses)} hypotheses, {len(references)} references: give equally many, at least 1.")

@@ -282,6 +282,7 @@ claim("the maximum rises a few times", 2 <= len(rises) <= 8)
 #
 # All $n_q$ queries do this at once, and at most $n_q \times \text{tile}$ scores exist at any time. If the attention is
 # {{term causal}}, hide in each tile the keys that come after the query: the keys of a tile begin at `start`, not at 0.
+# If you make all scores at once, the check says so; that costs no points.
 #
 # {{exercise tiled_attention}}
 
@@ -541,7 +542,7 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
 check(linear_attention)
 
 # %% [markdown]
-# Does it matter where the brackets stand, and are the matrix product and the RNN the same function?
+# Does it matter where the brackets are, and are the matrix product and the RNN the same function?
 
 # %%
 own_linear = yours("linear_attention", linear_attention)

@@ -208,7 +208,7 @@ def test_the_nearest_way_counts(dictionary):
     assert word_accuracy(["T AH M AA T OW", "K AA T"], entries) == 0.5
     assert phoneme_error_rate(["T AH M AA T OW", "K AA T"], entries) == pytest.approx(1 / 9)
     assert phoneme_error_rate(["", "K AE T"], entries) == pytest.approx(6 / 9)
-    with pytest.raises(ValueError, match="1 pronunciations of 2 words"):
+    with pytest.raises(ValueError, match="1 pronunciations, 2 words"):
         word_accuracy(["K AE T"], entries)
 
 
