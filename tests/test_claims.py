@@ -137,7 +137,7 @@ def test_words_make_no_proof_stale_but_code_modules_and_data_do(source, monkeypa
             path.write_bytes(was)
 
     assert not changed(source, b"# # 2", b"# Another word\n# # 2")
-    assert not changed(source, b"loss = 0.25\n", b"# a comment\nloss = 0.25\n")
+    assert not changed(source, b"loss = 0.25\n", b"# a comment\nloss = 0.25  # and another\n")
     assert not changed(library / "training.py", b'"""', b'"""Another word. ')
     assert not changed(library / "plotting.py", b"\nfrom torch import Tensor", b"\nx = 1\nfrom torch import Tensor")
     assert not changed(library / "decoding.py", b"give equally many", b"give the same number")  # in an error's message

@@ -1,6 +1,6 @@
 """Checks what the text says about its outputs.
 
-A cell `# %% claims` of a source stands behind the cell whose numbers the text speaks of, and calls `claim`. Such cells
+A cell `# %% claims` of a source follows the cell whose numbers the text is about, and calls `claim`. Such cells
 are only in the notebooks that are executed here and by the tests; no student ever gets one.
 
 The tests set COURSE_FAST=1, with which some notebooks train less and claim less. What only the whole training shows is
@@ -14,12 +14,14 @@ from __future__ import annotations
 import argparse
 import ast
 import hashlib
+import io
 import itertools
 import json
 import os
 import re
 import sys
 import tempfile
+import tokenize
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
@@ -242,14 +244,18 @@ def fields_in(text: str) -> str:
 
 
 def without_words(code: str) -> str:
-    """The lines of the code without docstrings, lines of comment and empty lines."""
+    """The lines of the code without docstrings, comments and empty lines."""
     lines: list[str] = code.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
             words = node.body[0]
             for number in range(words.lineno - 1, words.end_lineno or words.lineno):
                 lines[number] = ""
-    return "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
 # --- the record -----------------------------------------------------------------------------------------------------
