@@ -197,9 +197,10 @@ class Factors:
         engine, skipped = self.stock / self.all_cells, self.all_cells / self.needed_cells
         return (
             f"Per submission this is {self.stock / self.all_workers:.0f}× stock nbgrader. Taken apart, with one worker "
-            f"each: {engine:.1f}× is the engine (no kernel to start, and every cell run here, too), {skipped:.1f}× are "
-            "cells that are not run (nbgrader executes every demonstration of a notebook, this grader those that an "
-            f"answer uses), and {self.needed_cells / self.all_workers:.1f}× are {processors()} workers at a time."
+            f"each: {engine:.1f}× comes from the engine (no kernel to start, with every cell run here too), "
+            f"{skipped:.1f}× from cells that are not run (nbgrader executes every demonstration of a notebook, this "
+            f"grader those that an answer uses), and {self.needed_cells / self.all_workers:.1f}× from {processors()} "
+            "workers at a time."
         )
 
 
@@ -235,9 +236,9 @@ class Figures:
             f"{self.stock[small].run.seconds - (small - 1) * theirs:.1f} s (from {small}) | {otter} |",
             *(self.whole(count) for count in (small, large)),
             f"| until the first submission begins | {self.ours[large].start_up:.1f} s | | |",
-            f"| memory | {peaks.get('judge', 0):.0f} MB a judge, {peaks.get('warm process', 0):.0f} MB its warm "
-            f"process, up to {peak_of_a_runner(self.ours[large]):.0f} MB what runs student code (mostly shared) | "
-            f"{kernel:.0f} MB a kernel | |",
+            f"| memory | {peaks.get('judge', 0):.0f} MB per judge, {peaks.get('warm process', 0):.0f} MB for its warm "
+            f"process, up to {peak_of_a_runner(self.ours[large]):.0f} MB for what runs student code (mostly shared) | "
+            f"{kernel:.0f} MB per kernel | |",
         ]
         return "\n\n".join(
             [

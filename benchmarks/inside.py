@@ -85,7 +85,7 @@ class Profile:
 
     def sentence(self) -> str:
         ordered = sorted(self.parts.items(), key=lambda item: -item[1])
-        return f"{self.total:.0f}. " + ", ".join(f"{what} {value:.1f}" for what, value in ordered) + "."
+        return f"{self.total:.0f}, of which " + ", ".join(f"{what} {value:.1f}" for what, value in ordered) + "."
 
 
 def profile(course: Course, assignment: str) -> Profile:

@@ -1245,7 +1245,7 @@ when_called(
 when_called("not_a_number", "Returns NaN.", "return torch.full((len(lengths), max_len), float('nan'))")
 when_called("infinity", "Returns infinity.", "return torch.full((len(lengths), max_len), float('inf'))")
 when_called("numbers_json_does_not_know", "Returns NaN and infinity as numbers.", "return [float('nan'), float('inf')]")
-when_called("lone_surrogates", "Returns text that is no text.", "return '\\ud800' * 100 + '\\0\\x1b[2J'")
+when_called("lone_surrogates", "Returns text that is not valid text.", "return '\\ud800' * 100 + '\\0\\x1b[2J'")
 when_called(
     "script_in_the_error",
     "Raises an error whose message is a script for whoever reads the feedback.",

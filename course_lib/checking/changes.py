@@ -180,7 +180,7 @@ def with_another_sign(node: ast.Return, place: Place) -> Iterator[Change]:
 @rule(ast.Constant)
 def another_number(node: ast.Constant, place: Place) -> Iterator[Change]:
     if isinstance(node.value, bool):
-        words = f"`{not node.value}` stands in place of `{node.value}` {place.where}"
+        words = f"`{not node.value}` takes the place of `{node.value}` {place.where}"
         yield Change("constant", node, ast.Constant(not node.value), words)
     elif isinstance(node.value, int | float) and id(node) not in place.axes:
         for value in other_numbers(node.value):
@@ -259,7 +259,7 @@ NEVER_LEFT_OUT = {"super", "range", "len", "register_buffer", "isinstance", "ara
 @rule(ast.Call)
 def another_function(node: ast.Call, place: Place) -> Iterator[Change]:
     for name in OTHER_FUNCTIONS.get(name_of_call(node), ()):
-        words = f"`{name}` stands in place of `{name_of_call(node)}` {place.where}"
+        words = f"`{name}` takes the place of `{name_of_call(node)}` {place.where}"
         renamed = copy.copy(node)
         if isinstance(node.func, ast.Attribute):
             renamed.func = ast.Attribute(node.func.value, name, node.func.ctx)

@@ -66,7 +66,7 @@ def bare(text: str) -> str:
 
 
 def functions_in(tree: ast.AST) -> list[ast.FunctionDef]:
-    """The functions and methods of a program, without those inside of others."""
+    """The functions and methods of a program, without those inside others."""
     outer = [node for node in ast.iter_child_nodes(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     return [f for node in outer for f in ([node] if isinstance(node, ast.FunctionDef) else functions_in(node))]
 

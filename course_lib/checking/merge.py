@@ -118,7 +118,7 @@ def members_of(program: Callable[..., Any], reference: Callable[..., Any]) -> di
 
 
 def tokens_in_class(text: str) -> list[Token]:
-    """The tokens of something that stands in a class, with the indentation that it has there."""
+    """The tokens of something in a class, with the indentation that it has there."""
     return tokens_in("class _:\n" + textwrap.indent(text, "    "))[5:-1]
 
 

@@ -27,7 +27,7 @@ def global_names(text: str) -> set[str]:
 
 
 def local_names(text: str) -> set[str]:
-    """The names that are bound inside of a piece of code."""
+    """The names that are bound inside a piece of code."""
     tables = tables_of(symtable.symtable(text, "answer", "exec"))
     return {s.get_name() for table in tables for s in table.get_symbols() if s.is_local()}
 

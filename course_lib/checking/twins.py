@@ -101,7 +101,7 @@ def constructor(program: type) -> Hashable:
 
 
 def names_in(code: CodeType) -> set[str]:
-    """All names that a function uses, also in the functions and comprehensions inside of it."""
+    """All names that a function uses, including those in the functions and comprehensions inside it."""
     return set(code.co_names).union(*(names_in(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 

@@ -152,7 +152,7 @@ def is_guard(statement: ast.stmt) -> bool:
 
 
 def own_parts(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a statement, without those of the statements inside of it."""
+    """The nodes of a statement, without those of the statements inside it."""
     yield statement
     for child in ast.iter_child_nodes(statement):
         if not isinstance(child, ast.stmt):

@@ -473,7 +473,7 @@ class new_ones_come_first(nn.Module):
 
 @caching.misconception
 class keys_and_values_in_different_order(nn.Module):
-    """Keys and values do not stand in the same order.
+    """Keys and values are not in the same order.
 
     A weight for one position meets the value of another."""
 

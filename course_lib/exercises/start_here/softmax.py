@@ -520,7 +520,7 @@ def is_a_sigmoid(x, dim):
 def leaves_the_axis_moved(x, dim):
     """You move dim to the end and do not move it back.
 
-    The axes of the result are in another order than those of x.
+    The axes of the result are in a different order from those of x.
     """
     x = x.transpose(dim, -1)
     largest = x.max(dim=-1, keepdim=True).values

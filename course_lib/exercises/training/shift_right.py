@@ -24,7 +24,7 @@ shift_right = Exercise(
     difficulty=1,
     hints=[
         "Write the two rows below each other on paper. Targets: le, chat, dort, EOS. Before each of them the decoder "
-        "has seen everything that stands in front of it. What has it seen last?",
+        "has seen everything that comes before it. What has it seen last?",
         "In front of the first word there is nothing, so BOS stands in for it. And the last target is never given: "
         "nothing comes after it.",
         "You need a column (batch, 1) that is full of bos_id, and targets without the last column. torch.full_like "
