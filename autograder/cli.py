@@ -291,7 +291,7 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
 
 
 def strangers(course: Course, assignment: str) -> list[str]:
-    """Who has more time by class.toml, but is neither on the roster nor has handed in anything: a slip, perhaps."""
+    """Who has more time by class.toml, but is not on the roster and has handed in nothing: perhaps a typing error."""
     known = {*course.roster().by_id, *course.students(assignment)}
     return sorted(set(course.rules().of(assignment).extensions) - known)
 
@@ -466,7 +466,7 @@ def jupyter() -> str:
 
 
 def run_sample(options: argparse.Namespace) -> int:
-    """Everything an instructor does in a term, once, in a folder of its own: nobody real is in this class."""
+    """Everything an instructor does in a term, once, in a folder of its own, with a fictitious class."""
     from autograder.classroom.sample import sample_class, sample_due_date
 
     require_walls(told_so=False)

@@ -3,8 +3,8 @@
 A cell `# %% claims` of a source follows the cell whose numbers the text is about, and calls `claim`. Such cells
 are only in the notebooks that are executed here and by the tests; no student ever gets one.
 
-The tests set COURSE_FAST=1, with which some notebooks train less and claim less. What only the whole training shows is
-proved by `make claims`. It executes those notebooks whole and writes what it has measured into solutions/claims.json.
+The tests set COURSE_FAST=1, with which some notebooks train less and claim less. What only the full training shows is
+proved by `make claims`. It executes those notebooks in full and writes what it has measured to solutions/claims.json.
 That file is committed, and the tests fail if a claim in it does not hold, or if the notebook or what it is measured
 with has changed since.
 """

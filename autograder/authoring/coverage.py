@@ -41,7 +41,7 @@ ERRATA_HEAD = """\
 # Mistakes in the source articles, and where the course teaches it right
 
 Each mistake that we found in the five source articles has one row. Many come back in the notebooks, as *spot the
-mistake* and as bug hunts. Where a check knows the mistake, its name stands behind the exercise.
+mistake* and as bug hunts. Where a check knows the mistake, its name follows the exercise.
 [coverage.md](coverage.md) lists the ideas of the articles."""
 HEADING = re.compile(r"^##+ (.+)$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)

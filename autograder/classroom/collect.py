@@ -1,6 +1,6 @@
 """Imports a download: every notebook goes to submitted/STUDENT/ASSIGNMENT/, or the report says why not.
 
-Recognised without being told:
+These are recognised without any options:
 
     ada/02_masks/02_masks.ipynb, ada/02_masks.ipynb                    a folder for each student
     ada/Copy of 02_masks.ipynb, ada/homework.ipynb                     renamed: the content says which assignment it is
@@ -11,10 +11,10 @@ Recognised without being told:
     masks-ada/02_masks.ipynb, beside masks-ben/02_masks.ipynb          repositories of GitHub Classroom
     ada_02_masks.ipynb, Copy_of_02_masks_ada.ipynb                     all in one folder, from Colab too
 
-Anything else by a pattern. If class.toml names a roster, everybody is somebody on it. A notebook in which nothing was
-written is no submission. Who handed in a notebook, and when, is read from the name and the date that the download
-itself has for a file, folder or archive, since those come from the LMS. Those inside an archive that a student packed
-are not used for this.
+Anything else needs a pattern. If class.toml names a roster, every submission belongs to somebody on it. A notebook in
+which nothing was written is not a submission. Who handed in a notebook, and when, is read from the name and the date
+that the download itself has for a file, folder or archive, since those come from the LMS. Those inside an archive that
+a student packed are not used for this.
 
 The download is untrusted, like everything that students send: nothing is unpacked under a name of its own, links are
 not followed, what becomes too large while it is unpacked is left out, and a problem with one file is reported with its
@@ -129,9 +129,9 @@ class Collected:
 def collect(course: Course, downloaded: Path, assignment: str | None = None, pattern: str | None = None) -> Collected:
     """Put the notebooks of a folder or zip into the course's submitted/ folder.
 
-    assignment: take the files for this one. Else their names say which one they are for, or their contents.
+    assignment: take the files for this one. Otherwise their names say which one they are for, or their contents.
     pattern: a regular expression that is searched in the path of each file (with / between folders), with a group
-        `student` and, if it likes, a group `assignment`: r"(?P<student>[^/]+)/week\\d/(?P<assignment>\\w+)".
+        `student` and, optionally, a group `assignment`: r"(?P<student>[^/]+)/week\\d/(?P<assignment>\\w+)".
     """
     if not course.released():
         raise CourseError(
@@ -181,7 +181,7 @@ class Found:
     parts: tuple[str, ...]  # folders, archives without their ending, and the file's name
     copy: Path
     own_date: datetime | None  # UTC
-    parcel: Parcel | None = None  # if a student packed it: then its own name and date are what the student likes
+    parcel: Parcel | None = None  # if a student packed it: then its own name and date are whatever the student chose
 
     @property
     def path(self) -> str:
@@ -208,7 +208,7 @@ class Found:
 
 
 def shown(parts: tuple[str, ...]) -> str:
-    """A path for the report: of one line, and not endless."""
+    """A path for the report: on one line, and not endless."""
     path = printable("/".join(parts))
     return path if len(path) <= 300 else f"{path[:200]}…{path[-99:]}"
 
@@ -330,7 +330,7 @@ class Download:
                 self.leave(parts, f"It cannot be unpacked: {why(error)}.")
 
     def is_wanted(self, parts: tuple[str, ...]) -> bool:
-        """Is it a notebook, or an archive that may hold some? All else is listed, and stays where it is."""
+        """Is it a notebook, or an archive that may hold some? Everything else is listed, and stays where it is."""
         name = parts[-1]
         if NOTEBOOK.fullmatch(name) or name.lower().endswith(".zip"):
             return True
@@ -480,7 +480,7 @@ def is_readable(entry: bytes) -> bool:
     end = b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 1, 1, len(entry), 0, 0)
     try:
         zipfile.ZipFile(io.BytesIO(entry + end)).close()
-    except Exception:  # of many kinds: zipfile expects archives of programs, not of enemies
+    except Exception:  # of many kinds: zipfile does not expect hostile archives
         return False
     return True
 
@@ -532,7 +532,7 @@ def entry_name(entry: zipfile.ZipInfo) -> str:
 
 
 def entry_date(entry: zipfile.ZipInfo) -> datetime | None:
-    """When the file was written, in UTC: by the field that says so, else by the field in local time."""
+    """When the file was written, in UTC: by the field that says so, otherwise by the field in local time."""
     extra = entry.extra
     while len(extra) >= 4:
         kind, size = struct.unpack("<HH", extra[:4])
@@ -840,8 +840,8 @@ class Collector:
         return "-".join(words[self.words_of_repositories(words) :])
 
     def words_of_repositories(self, words: list[str]) -> int:
-        """How many words in front stand for the assignment: those that all folders share, up to the last that an
-        assignment may be called by. If git has made all of these folders, then all that they share."""
+        """How many words at the beginning name the assignment: those that all folders share, up to the last word that
+        may be part of an assignment's name. If git has made all of these folders, all that they share."""
         shared = self.shared_words(words)
         if self.are_repositories and len(self.students_folders) > 1:
             return shared
@@ -956,7 +956,7 @@ class Collector:
                 self.placed[number] = replace(placed, reason=f"{placed.reason} {sentence}")
 
     def are_of_different_people(self, versions: list[Claim]) -> bool:
-        """Does a folder hold further folders, each with this assignment, and no notebook? A class, perhaps."""
+        """Does a folder hold further folders, each with this assignment, and no notebook? It may be a class."""
         if not all(claim.by == "folder" for claim in versions):
             return False
         homes = {self.folders_of(claim.found.home)[(self.level or 0) + 1 :] for claim in versions}
@@ -1068,7 +1068,7 @@ EARLIER = "%Y-%m-%d_%H-%M-%S"  # the names of versions in earlier/
 
 
 def existing_date(target: Path) -> datetime:
-    """When a submission was handed in: as nbgrader reads it, else when its file was written."""
+    """When a submission was handed in: as nbgrader reads it, otherwise when its file was written."""
     try:
         return parse_utc((target.parent / STAMP).read_text(encoding="utf-8").strip()).replace(tzinfo=UTC)
     except (OSError, ValueError, OverflowError):
@@ -1096,7 +1096,7 @@ def keep_as_earlier(file: Path, date: datetime, folder: Path) -> Path:
 
 
 def choose_version(course: Course, assignment: str, student: str, rules: Rules, roster: Roster) -> str:
-    """If the last version on time counts: have it lie in submitted/. Returns: a sentence if that changed something.
+    """If the last version on time counts: put it into submitted/. Returns: a sentence if that changed something.
 
     A version that came too late is kept in earlier/ and returns when the deadline is extended.
     """

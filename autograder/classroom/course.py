@@ -70,7 +70,7 @@ class Course:
 
     @property
     def ledger(self) -> Ledger:
-        """Every file of a command goes through it: what a person has made of the file before is kept."""
+        """Every file that a command writes goes through it: a version that a person has edited is kept."""
         return ledger_of(self.root)
 
     def gradebook(self) -> Gradebook:

@@ -212,7 +212,7 @@ def cleaned(page: str) -> str:
 
 
 def cleaned_markdown(source: str, attachments: Any) -> str:
-    """The HTML of a text, or the text as it stands if no HTML can be made of it."""
+    """The HTML of a text, or the text as it is if no HTML can be made of it."""
     renderer = FormulaRenderer(attachments)
     try:
         if len(without_pictures(source)) > MOST_OF_MARKDOWN:

@@ -55,7 +55,7 @@ from course_lib.exercises import all_exercises
 OUTCOMES = ("right", "partly", "wrong", "raised", "not attempted", "not run")
 EXAMPLES = 2
 MOST_TALKING_POINTS = 5
-FREQUENT = 0.25  # share of those who failed an exercise, from which on their mistake is worth a word to all
+FREQUENT = 0.25  # share of those who failed an exercise from which on their mistake is worth telling all
 MOST_GROUPS_ALIKE = 15
 MOST_GROUPS = 20
 MOST_SLOW = 5
@@ -67,7 +67,7 @@ SLOW = 2.0  # times the median
 
 @dataclass(frozen=True)
 class Submission:
-    """One student's verdict, and their score as it stands."""
+    """One student's verdict, and their current score."""
 
     verdict: Verdict
     entry: Entry | None
@@ -252,7 +252,7 @@ class AssignmentReport:
 
     @property
     def to_talk_about(self) -> list[Misconception]:
-        """The mistakes that many of those made who failed an exercise, the most frequent first."""
+        """The mistakes made by many of those who failed an exercise, the most frequent first."""
         worth_it = [m for m in self.misconceptions if m.is_shared and len(m.students) >= FREQUENT * m.failed]
         return worth_it[:MOST_TALKING_POINTS]
 
@@ -520,7 +520,7 @@ def programs_behind(exercise: Exercise | None, name: str) -> tuple[Callable[...,
 
 
 def sentence_for(exercise_name: str, name: str, answer: ExerciseVerdict) -> str:
-    """What the course says about a misconception, or what the student was told if it is none of the course's."""
+    """What the course says about a misconception, or what the student was told if the course does not have it."""
     exercise = all_exercises().get(exercise_name)
     program = program_of(exercise, name)
     if isinstance(exercise, WrittenTest) and program is None:
@@ -540,7 +540,7 @@ def difference(right: Callable[..., Any], wrong: Callable[..., Any]) -> tuple[tu
     before, after = (source_of(right, program).splitlines() for program in (wrong, right))
     lines = itertools.islice(difflib.unified_diff(before, after, n=2, lineterm=""), 2, None)  # without its two headers
     shown = [("…", "") if line.startswith("@@") else (line[0], line[1:]) for line in lines]
-    return tuple(shown[1:])  # the first line says where it begins, which nobody asks
+    return tuple(shown[1:])  # the first line says where it begins, which does not matter
 
 
 def examples(answers: Iterable[ExerciseVerdict]) -> tuple[str, ...]:

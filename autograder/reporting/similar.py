@@ -3,12 +3,12 @@
 An answer becomes a set of *fragments*, without comments, docstrings and annotations, in which names that an author
 chooses are exchangeable. One kind are runs of tokens within a line; of each few neighbouring ones a single one is kept
 (winnowing: Schleimer, Wilkerson and Aiken, 2003). The other kind are links: a line that uses a variable, together with
-the line that made it. Neither depends on what stands between, so lines may change places.
+the line that made it. Neither depends on what is in between, so lines may change places.
 
 A fragment of anything that the course itself shows or knows (solutions, stubs, references, right and wrong answers,
 code in the text, hints) says nothing. Only what is left is compared: two answers are alike if they share enough of it,
 and most of it. Each shared fragment counts by how rare it is in the class. Students are compared only if they share a
-rare fragment: a class of a thousand needs no half a million comparisons.
+rare fragment: a class of a thousand does not need half a million comparisons.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ def fragments_in(text: str) -> Fragments:
 
 
 def links(lines: Iterable[Tokens]) -> Iterator[Tokens]:
-    """A line that uses a variable, behind the line that made it: whatever stands between them, and wherever."""
+    """A line that uses a variable, after the line that made it: whatever is between them, and wherever."""
     makers: dict[str, Tokens] = {}
     for line in lines:
         for name in {token for token in line if token.startswith(VARIABLE)} & makers.keys():
