@@ -186,7 +186,7 @@ class Decoder(nn.Module):
 
 
 def require_layers(num_layers: int) -> None:
-    """A stack without layers would hand its input on in silence."""
+    """A stack without layers would silently return its input."""
     if num_layers < 1:
         raise ValueError(f"A stack needs at least one layer, but num_layers = {num_layers}.")
 

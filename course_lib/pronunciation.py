@@ -298,7 +298,7 @@ def draw_pronunciations(model: Transformer, word: str, number: int, choose: Call
 
 @torch.no_grad()
 def log_probability(model: Transformer, words: Sequence[str], pronunciations: Sequence[str]) -> Tensor:
-    """What the model gives to each sound of a pronunciation, and to EOS after it, if all before it are as they stand.
+    """What the model gives to each sound of a pronunciation, and to EOS after it, if all before it are as given.
 
     Returns: (word, time) on the CPU; 0 after EOS. A row's sum is the log-probability of the whole pronunciation.
     """

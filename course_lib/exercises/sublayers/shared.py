@@ -158,8 +158,8 @@ def expect_same_in_training(built, x, want):
     got = expect_floats(built(x), tuple(want.shape), "the result in training")
     expect(
         is_close(got, want),
-        "After .train() your module does not give the result of .eval(). In this exercise nothing is dropped, and "
-        "training makes no difference.",
+        "Your module gives different results after .train() and after .eval(). In this exercise nothing is dropped, "
+        "and training makes no difference.",
     )
     built.train(False)
 
