@@ -351,7 +351,7 @@ def phoneme_error_rate(pronunciations: Sequence[str], entries: Sequence[Entry]) 
 
 def require_same_number(pronunciations: Sequence[str], entries: Sequence[Entry]) -> None:
     if len(pronunciations) != len(entries) or not entries:
-        raise ValueError(f"{len(pronunciations)} pronunciations of {len(entries)} words: give as many, at least one.")
+        raise ValueError(f"{len(pronunciations)} pronunciations, {len(entries)} words: give one for each, at least 1.")
 
 
 def calibration_error(confidence: Tensor, right: Tensor) -> float:

@@ -165,7 +165,7 @@ def draw_twins(dice: random.Random) -> tuple[Review, Review]:
 
 
 def draw_note(dice: random.Random, opinions: int) -> Review:
-    """A note about so many things, which are all good or all bad. One opinion of ten is negated."""
+    """A note about this many things, which are all good or all bad. One opinion of ten is negated."""
     kind, likes_it = dice.choice(list(ASPECTS)), dice.random() < 0.5
     words: list[str] = []
     for aspect in dice.sample(ASPECTS[kind], opinions):

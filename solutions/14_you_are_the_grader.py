@@ -436,7 +436,7 @@ def dealt_out(size: int) -> list[tuple[Tensor, Tensor]]:
 
 # %%
 again = [published_perplexity(model, dealt_out(64), 1, 0) for _ in range(3)]
-print("three times the same:", ", ".join(f"{value:.3f}" for value in again))
+print("the same three times:", ", ".join(f"{value:.3f}" for value in again))
 model.eval()  # so that only the second question is asked
 by_size = {size: published_perplexity(model, dealt_out(size), 1, 0) for size in (64, 32, 8, 1)}
 model.train()

@@ -754,7 +754,7 @@ def test_strange_characters_in_names_are_not_printed(course: Course, tmp_path: P
 BIG = notebook(remark="x" * 3000)
 Mend = Callable[
     [bytearray, int, int], object
-]  # changes an archive, given where its last entry stands in its directory and begins
+]  # changes an archive, given where its last entry is listed in its directory and where it begins
 
 
 def at(place: int, new: bytes, *, in_directory: bool = True) -> Mend:
@@ -776,7 +776,7 @@ def nothing(archive: bytearray, listed: int, begins: int) -> None:
 
 
 def with_extra(extra: bytes) -> Mend:
-    """Put an extra field behind the last name in the directory."""
+    """Put an extra field after the last name in the directory."""
 
     def insert(archive: bytearray, listed: int, begins: int) -> None:
         behind = listed + 46 + int.from_bytes(archive[listed + 28 : listed + 30], "little")
@@ -1013,7 +1013,7 @@ def test_names_that_are_no_text_are_told_apart(course: Course, download: Path) -
 def test_what_may_not_be_read_costs_only_itself(
     unreadable: str, course: Course, download: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As if for an ordinary user: the tests may be run by one who may read everything."""
+    """As for an ordinary user: the tests may be run by root, who may read everything."""
     put(download, "ada/02_masks.ipynb")
     put(download, "ben/02_masks.ipynb")
     forbidden = str(download / unreadable)
@@ -1161,7 +1161,7 @@ def stopping(original: Callable, call: int, when: str) -> Callable:
 
 
 def test_repositories_of_any_name(course: Course, download: Path) -> None:
-    """All that the names of the folders share is the assignment's, if git has made every one of them."""
+    """What the names of all folders share is the assignment's name, if git has made every one of them."""
     for name in ("transformers-spring-kgoedel", "transformers-spring-ada-l"):
         put(download, f"{name}/02_masks.ipynb")
         put(download, f"{name}/.git/HEAD", b"ref")
@@ -1271,7 +1271,7 @@ def test_nobody_becomes_another_by_ending_with_the_name(stranger: str, course: C
 
 @pytest.mark.parametrize("login", ["al1815", "k-goedel", "eve-kgoedel", "ada", "Ada-Lovelace"])
 def test_who_chooses_a_login_does_not_choose_whose_a_repository_is(login: str, course: Course, download: Path) -> None:
-    """Everybody may call themselves at GitHub as they like: if the roster knows logins, these count, to the letter."""
+    """People choose their own logins on GitHub: if the roster has logins, only an exact match counts."""
     with_roster(course, OWN)
     for name, remark, date in (("masks-KGoedel", "Ada's", MONDAY), (f"masks-{login}", "a stranger's", TUESDAY)):
         put(download, f"{name}/02_masks.ipynb", notebook(remark=remark), date)

@@ -47,7 +47,7 @@ class Person:
         return done.stdout + done.stderr
 
     def becoming(self) -> list[str]:
-        """What stands before a command that this person gives. Python may lie in a folder that is closed to others, as
+        """What is put before a command that this person gives. Python may lie in a folder that is closed to others, as
         root's home is: then they get a view of the machine in which only Python and the course are left in it."""
         if self.name == own_name():
             return []
@@ -120,7 +120,7 @@ def go_the_whole_way(teacher: Person, student: Person, exchange: Path) -> None:
     said = teacher.run("nbgrader", "collect", STEM, folder=folder)
     assert "cheating attempt" not in said
     collected = Course(folder).submitted(STEM, student.name).parent
-    mailed = Course(folder).submitted(STEM, "ada").parent  # another one came by mail: no secret, no time
+    mailed = Course(folder).submitted(STEM, "ada").parent  # another one came by mail, without the secret and the time
     copy = (
         f"from shutil import copytree; copytree({str(collected)!r}, {str(mailed)!r}, ignore=lambda *_: {NOT_BY_MAIL})"
     )

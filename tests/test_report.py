@@ -235,7 +235,7 @@ def test_answers_without_a_name_are_grouped_by_what_they_fail(report):
     assert first.property == "the first position sees only itself, the last one sees all"
     assert first.students == ("emmy", "ida", "ken")
     assert first.messages[0][1] == 3
-    assert len(first.examples) == 1, "three times the same, but for a comment"
+    assert len(first.examples) == 1, "three times the same, except for a comment"
     assert "emmy" not in first.examples[0]
 
 

@@ -344,6 +344,17 @@ def test_wrong_answer_is_named(exercise, wrong, mistakes):
     assert set((report.misconception or "").split(" + ")) == mistakes, report
 
 
+class MaskOnTheCpu(Transformer):
+    def target_mask(self, tgt_ids):
+        return (tgt_ids != self.pad_id)[:, None] & causal_mask(tgt_ids.shape[1])
+
+
+def test_a_mask_that_stays_on_the_cpu_is_told_and_costs_no_point():
+    report = grade(all_exercises()["Transformer"], Subject(MaskOnTheCpu))
+    assert not report.passed and report.points == report.max_points
+    assert "your model would fail" in " ".join(str(report).split()) and report.diagnosis is None
+
+
 def test_three_mistakes_are_described_by_what_was_seen():
     report = grade(all_exercises()["Transformer"], Subject(NoMasksAtAll))
     failed = next(check for check in report.checks if check.passed is False)

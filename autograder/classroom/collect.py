@@ -467,7 +467,7 @@ class ZipStream(io.BufferedReader):
 
 
 def directory_entries(directory: bytes) -> Iterator[bytes]:
-    """The entries of an archive's directory, one after another, up to one that is none."""
+    """The entries of an archive's directory, one after another, up to the first that is not an entry."""
     start = 0
     while directory.startswith(DIRECTORY_ENTRY, start) and start + SHORTEST_ENTRY <= len(directory):
         stop = start + SHORTEST_ENTRY + sum(struct.unpack_from("<3H", directory, start + 28))
@@ -848,7 +848,7 @@ class Collector:
         return max((n + 1 for n in range(shared) if self.is_of_an_assignment(words[n])), default=0)
 
     def shared_words(self, words: list[str]) -> int:
-        """How many of these words stand in front in the names of all students' folders."""
+        """With how many of these words the names of all students' folders begin."""
         others = [folder.split("-") for folder in self.students_folders]
         shared = 0
         while shared < min(map(len, [words, *others])) - 1 and all(o[shared] == words[shared] for o in others):
@@ -1031,7 +1031,7 @@ class Collector:
 
 
 def lms_name(found: Found) -> tuple[int, re.Match[str] | None]:
-    """The outermost name in the way of an LMS, and how deep it lies: what is inside of it is the student's."""
+    """The outermost name in the way of an LMS, and how deep it lies: what is inside it is the student's."""
     for depth, part in enumerate(found.given):
         if match := MOODLE.fullmatch(part) or CANVAS.fullmatch(part) or INBOUND.fullmatch(part):
             return depth, match

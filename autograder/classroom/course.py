@@ -46,7 +46,7 @@ class Course:
     """Where a course lies, and the address of its gradebook."""
 
     root: Path = Path(DEFAULT)
-    db: str = ""  # if it is another one than the configuration says
+    db: str = ""  # if it is not the one in the configuration
 
     @property
     def db_url(self) -> str:

@@ -337,7 +337,7 @@ def endless_in_a_cell(work: Work) -> None:
 
 @student("Mikkel Sorensen", status="zeroed", stock=False)
 def broken_json(work: Work) -> None:
-    """Hands in a file whose end is missing: it is no notebook any more."""
+    """Hands in a file whose end is missing: it is not a notebook any more."""
     work.answer_all()
     text = work.as_text()
     work.text = text[: len(text) * 2 // 3]

@@ -49,7 +49,7 @@ def scripts_for(name: str, hidden_seed: str | None = None) -> tuple[Script, ...]
 
 
 def foreseen(name: str, hidden_seed: str | None = None, likely_right: int = 1) -> list[Reading]:
-    """The scripts of an exercise, to be read once. likely_right: so many properties will probably be asked about."""
+    """The scripts of an exercise, to be read once. likely_right: how many properties will probably be asked about."""
     return [Reading(script, likely_right) for script in scripts_for(name, hidden_seed)]
 
 

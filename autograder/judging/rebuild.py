@@ -9,7 +9,7 @@ Which cell of the file is which cell of the release?
 1. by nbgrader's grade id;
 2. where that is lost: the same text, the same cell id, the only cell that defines what the stub defined, and at last
    the only cell between two neighbours that have been recognised.
-What is left over are the student's own extra cells. They stay behind the cell that they stood behind. If it is not
+What is left over are the student's own extra cells. Each stays after the cell that it came after. If it is not
 certain where an answer is, nothing is rebuilt: a person has to look.
 """
 
@@ -583,7 +583,7 @@ def extra_cells(match: Match) -> dict[int, list[Cell]]:
 
 
 def note_answer_in_extra(match: Match, extra: Cell, behind: int) -> None:
-    """An answer that is untouched, while what was asked for stands in a cell of the student's own."""
+    """An answer that is untouched, while what was asked for is in a cell of the student's own."""
     for answer in match.answers:
         number = match.cell_at.get(answer.index)
         if number is None or match.cells[number].plain != answer.plain:

@@ -106,7 +106,7 @@ class Success:
 
 @dataclass(frozen=True)
 class Section:
-    """Where an exercise stands in the text of the notebook."""
+    """Where an exercise is in the text of the notebook."""
 
     title: str
     link: str  # to the reading page, or "" if there is none
@@ -312,7 +312,7 @@ def percents_of(submissions: Sequence[Submission]) -> dict[str, float]:
 
 
 def assignment_report(course: Course, assignment: str) -> AssignmentReport:
-    """Everything about one assignment, but for what only the others tell (see `with_help`)."""
+    """Everything about one assignment, except what only the others tell (see `with_help`)."""
     found = read_verdicts(course, assignment)
     submissions = submissions_of(course, found, assignment)
     marks = [mark for submission in submissions for mark in submission.marks]
@@ -384,7 +384,7 @@ def title_in(cells: Sequence[NotebookNode]) -> str:
 
 
 def sections(assignment: str, cells: Sequence[NotebookNode]) -> dict[str, Section]:
-    """exercise -> the section of the notebook that it stands in."""
+    """exercise -> the section of the notebook that it is in."""
     found, heading = {}, ""
     for cell in cells:
         if cell.cell_type == "markdown":

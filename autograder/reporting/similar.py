@@ -33,7 +33,7 @@ SHORTEST = 5  # tokens of a line: shorter ones are alike by nature
 WINDOW = 4  # fragments, of which one is kept
 FEWEST = 12  # fragments that two answers have to share; a slip in a line of the course's own makes about six
 ALIKE = 0.7  # share of common fragments from which on two answers are called near-identical
-OTHERS = 20  # in a small class everything is rare or common by chance: as if so many more had written something else
+OTHERS = 20  # in a small class everything is rare or common by chance: as if this many more had written something else
 COMMON = 0.05  # a fragment that more of the class have (and more than ten) leads to no comparison
 LONGEST = 20_000  # characters of an answer that are looked at
 WIDEST = 1_000  # characters of a line that are looked at
@@ -56,7 +56,7 @@ class SharedAnswer:
     second: str
 
     def marked_lines(self) -> tuple[list[Line], list[Line]]:
-        """Both answers as (line, is it in the other one too but for names?), without comments and docstrings."""
+        """Both answers as (line, is it in the other one too, except for names?), without comments and docstrings."""
         sides = [plain_code(text)[:LONGEST].splitlines()[:MOST_LINES] for text in (self.first, self.second)]
         bare = [[rename(tokens_in(line)) for line in side] for side in sides]
         first, second = (
@@ -239,7 +239,7 @@ class Fragments:
 
 
 def fragments_of(text: str) -> Fragments:
-    """The fragments of what a text does; of a text that is no program, those of the text as it stands."""
+    """The fragments of what a text does; of a text that is not a program, those of the text as it is."""
     return fragments_in(plain_code(text)[:LONGEST])
 
 

@@ -65,7 +65,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What one student wrote, and its mark as it stands in the gradebook."""
+    """What one student wrote, and its mark in the gradebook."""
 
     mark: Mark
     name: str  # of the student
