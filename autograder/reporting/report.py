@@ -347,7 +347,7 @@ def with_help(
 def read_verdicts(course: Course, assignment: str) -> list[Verdict]:
     found = list(verdicts(course, assignment))
     if not found:
-        raise CourseError(f"{assignment} has no verdicts yet. First run: python -m autograder grade {assignment}")
+        raise CourseError(f"{assignment} has no verdicts yet. First run: {course.command('grade', assignment)}")
     return found
 
 
@@ -586,7 +586,7 @@ def write_report(course: Course, assignments: Sequence[str] | None = None, stude
     graded = graded_assignments(course)
     if not graded and assignments is None:
         raise CourseError(
-            "Nothing has been graded yet, so there is nothing to report. First run: python -m autograder grade"
+            f"Nothing has been graded yet, so there is nothing to report. First run: {course.command('grade')}"
         )
     wanted = graded if assignments is None else list(assignments)
     reports = {name: assignment_report(course, name) for name in wanted}
@@ -608,6 +608,7 @@ def write_report(course: Course, assignments: Sequence[str] | None = None, stude
         everybody=sorted({*everybody, *(student for report in chosen for student in report.percents)}),
         lost=lost_work(course),
         projector=named("projector", assignments),
+        command=course.command,
     )
     course.ledger.write(target, page)
     return target
