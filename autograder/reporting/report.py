@@ -19,7 +19,7 @@ import hashlib
 import itertools
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, median
@@ -537,10 +537,45 @@ def source_of(right: Callable[..., Any], program: Callable[..., Any]) -> str:
 @functools.cache
 def difference(right: Callable[..., Any], wrong: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
     """The lines in which a misconception differs from the reference, with some around them."""
-    before, after = (source_of(right, program).splitlines() for program in (wrong, right))
-    lines = itertools.islice(difflib.unified_diff(before, after, n=2, lineterm=""), 2, None)  # without its two headers
-    shown = [("…", "") if line.startswith("@@") else (line[0], line[1:]) for line in lines]
+    whole = [source_of(right, program) for program in (wrong, right)]
+    return lines_that_differ(*without_asides(*whole)) or lines_that_differ(*whole)
+
+
+def lines_that_differ(before: str, after: str) -> tuple[tuple[str, str], ...]:
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=2, lineterm="")
+    shown = [("…", "") if line.startswith("@@") else (line[0], line[1:]) for line in itertools.islice(lines, 2, None)]
     return tuple(shown[1:])  # the first line says where it begins, which nobody asks
+
+
+def without_asides(*programs: str) -> Iterator[str]:
+    """Two programs without what no mistake is about: annotations, and arguments that only one of them refuses."""
+    trees = [ast.parse(program) for program in programs]
+    refusals = [{ast.unparse(node) for node in ast.walk(tree) if is_refusal(node)} for tree in trees]
+    shared = set.intersection(*refusals)
+    for tree in trees:
+        plain = ast.unparse(WithoutAsides(shared).visit(tree))
+        # What derives from the reference cannot say super(), and means the same.
+        yield plain.replace("nn.Module.__init__(self)", "super().__init__()")
+
+
+def is_refusal(node: ast.AST) -> bool:
+    """`if …: raise …`"""
+    return isinstance(node, ast.If) and not node.orelse and all(isinstance(each, ast.Raise) for each in node.body)
+
+
+class WithoutAsides(ast.NodeTransformer):
+    def __init__(self, refusals_to_keep: set[str]):
+        self.refusals_to_keep = refusals_to_keep
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+        if node.value is None:
+            return None
+        return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        if is_refusal(node) and ast.unparse(node) not in self.refusals_to_keep:
+            return None
+        return self.generic_visit(node)
 
 
 def examples(answers: Iterable[ExerciseVerdict]) -> tuple[str, ...]:
