@@ -16,9 +16,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from autograder.classroom.class_folder import DEFAULT, make_class, make_folder, require_class
+from autograder.classroom.class_folder import make_class, make_folder, require_class
 from autograder.errors import CourseError
 from autograder.files import told_of_kept_files
+from autograder.suggest import DEFAULT, command
 from autograder.walls.inside import walls
 from autograder.walls.sight import class_folders
 
@@ -31,9 +32,8 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 NO_WALLS = (
-    "This machine has no wall around student code (python -m autograder doctor says why). A submission could read "
-    "every file of yours and use your network. Grade on a machine with walls, or, if you trust the class, add "
-    "--without-walls."
+    "This machine has no wall around student code. A submission could read every file of yours and use your network. "
+    "Grade on a machine with walls, or, if you trust the class, add --without-walls. To see what is missing: {doctor}"
 )
 
 
@@ -162,8 +162,7 @@ def run_init(options: argparse.Namespace) -> int:
         say(f"made {escape(str(path))}")
     if not made:
         say(f"{escape(str(folder))} is a class already: nothing was changed.")
-    where = "" if folder == Path(DEFAULT).resolve() else f" --course {shlex.quote(str(folder))}"
-    say(f"Next: python -m autograder release{escape(where)}")
+    say(f"Next: {escape(command(folder, 'release', db=options.db))}")
     return 0
 
 
@@ -215,16 +214,16 @@ def run_grade(options: argparse.Namespace) -> int:
         folders = class_folders(options.course, options.db)
         with ClusterWorkers(options.scheduler, options.without_walls, folders) as workers:
             return grade_all(options, workers)
-    require_walls(options.without_walls)
+    require_walls(options, options.without_walls)
     with local_workers(options) as workers:
         return grade_all(options, workers)
 
 
-def require_walls(told_so: bool) -> None:
+def require_walls(options: argparse.Namespace, told_so: bool) -> None:
     from autograder.walls.warm import walled_off
 
     if not told_so and not walled_off():
-        raise CourseError(NO_WALLS)
+        raise CourseError(NO_WALLS.format(doctor=command(options.course, "doctor", db=options.db)))
 
 
 class local_workers:
@@ -264,7 +263,8 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
     course = course_of(options)
     assignments = [options.assignment] if options.assignment else [a for a in course.released() if course.students(a)]
     if not assignments:
-        raise CourseError("There is nothing to grade. Run: python -m autograder release, and then: collect FOLDER")
+        step = course.command("collect", "DOWNLOAD") if course.released() else course.command("release")
+        raise CourseError(f"There is nothing to grade. First run: {step}")
     interrupted = False
     for assignment in assignments:
         for student in strangers(course, assignment):
@@ -283,7 +283,7 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
                 patience=Patience(cell=options.seconds, submission=options.budget),
                 progress=tell,
             )
-        show_summary(summary, options.force)
+        show_summary(course, summary, options.force)
         if summary.left:
             interrupted = True
             break
@@ -304,7 +304,7 @@ def run_judge(options: argparse.Namespace) -> int:
     from autograder.judging.judge import Patience
     from autograder.judging.verdict import write_verdict
 
-    require_walls(told_so=False)
+    require_walls(options, told_so=False)
     course = course_of(options)
     grade.require_submissions(course, options.assignment)
     work.warm_process(folders=class_folders(course.root, course.db))
@@ -321,7 +321,7 @@ def run_judge(options: argparse.Namespace) -> int:
     return 0
 
 
-def show_summary(summary: Summary, is_forced: bool = False) -> None:
+def show_summary(course: Course, summary: Summary, is_forced: bool = False) -> None:
     """Who was graded, zeroed or flagged, and why; what changed; what is left."""
     graded = summary.with_status("graded")
     parts = [f"{len(graded)} graded"]
@@ -342,8 +342,7 @@ def show_summary(summary: Summary, is_forced: bool = False) -> None:
             )
         out.print(table)
     if summary.left and is_forced:  # the same command would begin from the start
-        names = escape(" ".join(summary.left))
-        how = f"python -m autograder grade {summary.assignment} --force --students {names}"
+        how = escape(course.command("grade", summary.assignment, "--force", "--students", *summary.left))
         say(f"[bold]Stopped.[/bold] {len(summary.left)} are left and keep their earlier results. Continue with: {how}")
     elif summary.left:
         say(f"[bold]Stopped.[/bold] {len(summary.left)} are left; the same command continues from here.")
@@ -378,7 +377,7 @@ def run_feedback(options: argparse.Namespace) -> int:
     if failures:
         raise CourseError("\n".join(failures))
     if not pages:
-        raise CourseError("There is nothing graded yet to give feedback on. Run: python -m autograder grade")
+        raise CourseError(f"There is nothing graded yet to give feedback on. First run: {course.command('grade')}")
     say(f"{len(pages)} pages in {escape(str(course.root / 'feedback'))}")
     return 0
 
@@ -469,7 +468,7 @@ def run_sample(options: argparse.Namespace) -> int:
     """Everything an instructor does in a term, once, in a folder of its own, with a fictitious class."""
     from autograder.classroom.sample import sample_class, sample_due_date
 
-    require_walls(told_so=False)
+    require_walls(options, told_so=False)
     if options.course == Path(DEFAULT):
         options.course = Path.cwd() / "sample_class"
     make_folder(options.course)  # a folder can be closed to student code only if it exists

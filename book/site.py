@@ -159,6 +159,7 @@ def run_sphinx(edition: Edition, source: Path, extra: Path, target: Path, doctre
         },
         "html_static_path": [str(STATIC)],
         "html_css_files": ["book.css"],
+        "html_context": {"default_mode": "auto"},  # light or dark, as the reader's system is
         "html_extra_path": [str(extra)],
         "html_math_renderer": "mathml",
         "html_copy_source": False,
@@ -183,7 +184,8 @@ def run_sphinx(edition: Edition, source: Path, extra: Path, target: Path, doctre
     if warnings.getvalue():
         raise BookError(f"Sphinx does not accept a page:\n{warnings.getvalue()}")
     for path in target.rglob("*.html"):
-        path.write_text(with_named_arrows(path.read_text(encoding="utf-8")), encoding="utf-8")
+        page = with_text_as_main(with_named_arrows(path.read_text(encoding="utf-8")))
+        path.write_text(page, encoding="utf-8")
     shutil.rmtree(target / "_sources", ignore_errors=True)
     for leftover in (target / ".buildinfo", *(target / "_static").glob("*webpack-macros.html")):
         leftover.unlink(missing_ok=True)
@@ -194,3 +196,14 @@ def with_named_arrows(page: str) -> str:
     return page.replace(
         '<summary><span class="toctree-toggle"', f'<summary aria-label="{ARROW}"><span class="toctree-toggle"'
     )
+
+
+def with_text_as_main(page: str) -> str:
+    """The theme counts buttons and contents as the main part of a page, so the search would quote them."""
+    if '<article class="bd-article">' not in page:
+        return page
+    without = page.replace(
+        '<main id="main-content" class="bd-main" role="main">', '<div id="main-content" class="bd-main">'
+    )
+    without = without.replace("</main>", "</div>")
+    return without.replace('<article class="bd-article">', '<article class="bd-article" role="main">')

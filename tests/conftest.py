@@ -65,6 +65,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
         terminalreporter.write_line(line, yellow=True)
 
 
+@pytest.hookimpl(tryfirst=True)  # before any fixture draws
+def pytest_runtest_setup() -> None:
+    """Every test draws the same random numbers in every run, whichever tests its process had before."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(0)
+
+
 @pytest.fixture(autouse=True)
 def no_word_of_earlier_tests() -> None:
     """At its end a command lists the files that it moved to kept/: only those of its own run, not of the test

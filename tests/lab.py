@@ -84,12 +84,13 @@ def wait_until_it_answers(address: str, server: subprocess.Popen[bytes], log: Pa
 
 
 @contextlib.contextmanager
-def browser_page(chromium: str) -> Iterator[tuple[Page, list[str]]]:
-    """A page of a headless browser, and the list of addresses elsewhere that it asked for."""
+def browser_page(chromium: str, files: Path | None = None) -> Iterator[tuple[Page, list[str]]]:
+    """A page of a headless browser, and the list of addresses elsewhere that it asked for. It may read `files`."""
     elsewhere: list[str] = []
+    here = ("http://127.0.0.1:", "data:", "blob:", *([files.as_uri()] if files else []))
 
     def keep_inside(route: Route) -> None:
-        if route.request.url.startswith(("http://127.0.0.1:", "data:", "blob:")):
+        if route.request.url.startswith(here):
             route.continue_()
         else:
             elsewhere.append(route.request.url)

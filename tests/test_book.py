@@ -219,8 +219,10 @@ def test_pages_fit_a_telephone_and_meet_wcag_aa_in_light_and_dark(served):
 @pytest.mark.browser
 @in_a_browser
 @with_masks
-def test_figures_move_and_the_search_finds_without_a_kernel_or_a_network(served):
-    with browser_page(CHROMIUM) as (page, elsewhere):
+def test_figures_move_and_the_search_finds_without_a_kernel_or_a_network(site, served):
+    with browser_page(CHROMIUM, files=site) as (page, elsewhere):
+        complaints: list[str] = []
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         page.goto(f"{served}/{STEM}.html")
         expect(page.locator(".course-still")).to_be_hidden()
         square = page.locator(".cf-cells button[aria-checked]").nth(1)  # the first word looks at the second
@@ -228,11 +230,18 @@ def test_figures_move_and_the_search_finds_without_a_kernel_or_a_network(served)
         square.click()
         expect(square).to_have_attribute("aria-checked", "true")
         assert page.locator("math").first.bounding_box()["height"] > 5
+        assert complaints == []
         page.emulate_media(media="print")
         expect(page.locator(".bd-sidebar-primary")).to_be_hidden()
         expect(page.locator(".open-here").first).to_be_hidden()
         expect(page.locator("figure.drawn").first).to_be_visible()
         page.goto(f"{served}/search.html?q=polarity")
+        page.locator("#search-results li a").first.wait_for()
+        quoted = page.locator("#search-results .context")
+        quoted.first.wait_for()
+        assert "polarity" in quoted.first.inner_text().lower()
+        assert not any("System Settings" in text for text in quoted.all_inner_texts()), "a menu is quoted"
+        page.goto((site / "search.html").as_uri() + "?q=polarity")
         page.locator("#search-results li a").first.wait_for()
         assert elsewhere == [], "requests left the machine"
 
@@ -275,7 +284,7 @@ def test_every_misconception_belongs_to_an_idea_and_nearly_all_by_their_words():
     "exercise, mistake, ideas",
     [
         ("causal_mask", "marks_what_is_hidden", {"mask", "mask_polarity"}),
-        ("causal_mask", "peeks_one_ahead", {"future", "shift"}),
+        ("causal_mask", "peeks_one_ahead", {"mask", "future", "shift"}),
         ("shift_right", "rolls_around", {"shift"}),
         ("tiled_attention", "does_not_scale", {"scale"}),
         ("PositionalEncoding", "wants_a_graphics_card", {"device"}),
@@ -290,11 +299,21 @@ def test_mistakes_are_found_under_their_ideas(exercise, mistake, ideas):
     assert ideas <= set(ideas_of(known.reference, wrong))
 
 
+def fields_of(schema) -> Iterator[tuple[str, dict]]:
+    """Every named field that a schema describes, at any depth."""
+    for name, field in schema.get("properties", {}).items():
+        yield name, field
+        yield from fields_of(field)
+    for part in (*filter(None, [schema.get("items")]), *schema.get("$defs", {}).values()):
+        yield from fields_of(part)
+
+
 @with_masks
 def test_the_atlas_as_json_is_what_its_schema_says(site):
     content = json.loads((site / "atlas.json").read_text(encoding="utf-8"))
     schema = json.loads((ROOT / "docs" / "atlas_schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
+    assert [name for name, field in fields_of(schema) if len(field.get("description", "")) < 10] == []
     jsonschema.validate(content, schema, jsonschema.Draft202012Validator)
     assert {entry["name"] for entry in content["exercises"]} == PASSED
     causal = next(entry for entry in content["exercises"] if entry["name"] == "causal_mask")
@@ -378,7 +397,9 @@ def test_passed_exercises_come_from_names_or_from_a_file_of_progress(tmp_path):
 
 
 def test_the_workflow_publishes_what_make_book_makes():
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "book.yml").read_text(encoding="utf-8"))
+    text = (ROOT / ".github" / "workflows" / "book.yml").read_text(encoding="utf-8")
+    assert "main" not in text, "whoever adopts the course under another branch changes one place only"
+    workflow = yaml.safe_load(text)
     steps = workflow["jobs"]["book"]["steps"]
     assert [step["run"] for step in steps if "run" in step] == ["make book CPU=1"]
     paths = {step["uses"].partition("@")[0]: step["with"]["path"] for step in steps if "path" in step.get("with", {})}

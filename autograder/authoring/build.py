@@ -45,11 +45,11 @@ from autograder.authoring.coverage import CoverageError, pages
 from autograder.authoring.glossary import FILE as GLOSSARY
 from autograder.authoring.glossary import Glossary, GlossaryError
 from autograder.authoring.minutes import minutes
-from autograder.classroom.class_folder import DEFAULT
 from autograder.classroom.course import Course, put_own_commands_on_path
 from autograder.files import content_of, told_of_kept_files, write_whole
 from autograder.hidden import all_hidden
 from autograder.project import PROJECT
+from autograder.suggest import DEFAULT
 from autograder.working_copy import NOTEBOOKS, ROOT, WORK, cell_id, is_untouched, keep_work, shown
 from course_lib.checking.exercise import Exercise
 from course_lib.exercises import TOPICS, all_exercises

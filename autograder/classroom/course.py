@@ -27,11 +27,16 @@ from nbgrader.api import Gradebook
 from traitlets.config import Config
 
 from autograder.classroom.class_file import Rules, read_rules
-from autograder.classroom.class_folder import DEFAULT, configuration
+from autograder.classroom.class_folder import configuration
 from autograder.classroom.roster import Roster, read_roster
 from autograder.classroom.seed import FILE, read_seed
 from autograder.errors import CourseError as CourseError
 from autograder.files import Ledger, ledger_of
+from autograder.suggest import DEFAULT, command
+
+# Beside a submission: when it was handed in, and under which secret name its feedback goes back. nbgrader's exchange
+# asks for both.
+STAMP, SECRET = "timestamp.txt", "submission_secret.txt"
 
 
 def put_own_commands_on_path() -> None:
@@ -47,6 +52,10 @@ class Course:
 
     root: Path = Path(DEFAULT)
     db: str = ""  # if it is not the one in the configuration
+
+    def command(self, *words: str) -> str:
+        """A command to suggest for this class."""
+        return command(self.root, *words, db=self.db)
 
     @property
     def db_url(self) -> str:

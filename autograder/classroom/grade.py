@@ -28,8 +28,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from autograder.classroom import book
 from autograder.classroom.class_file import AssignmentRules
-from autograder.classroom.collect import choose_version
 from autograder.classroom.course import Course, CourseError
+from autograder.classroom.placing import choose_version
 from autograder.hidden import all_hidden
 from autograder.judging import work
 from autograder.judging.judge import (
@@ -127,11 +127,11 @@ def grade(
 def require_submissions(course: Course, assignment: str) -> list[str]:
     """Everybody who handed in something for a released assignment."""
     if not course.release(assignment).exists():
-        raise CourseError(f"{assignment} has not been released. Run: python -m autograder release {assignment}")
+        raise CourseError(f"{assignment} has not been released. Run: {course.command('release', assignment)}")
     everybody = course.students(assignment)
     if not everybody:
         where = course.root / "submitted"
-        advice = "Run: python -m autograder collect FOLDER"
+        advice = f"Run: {course.command('collect', 'DOWNLOAD')}"
         raise CourseError(f"There are no submissions of {assignment} in {where}. {advice}")
     return everybody
 
@@ -152,7 +152,7 @@ def plan(
         raise CourseError(f"{missing[0]} has handed in nothing for {assignment}.")
     seed = course.hidden_seed()
     released = book.master_of(course, gradebook, assignment)
-    require_current_points(course.rules().of(assignment), released)
+    require_current_points(course, course.rules().of(assignment), released)
     book.enter_due_date(course, gradebook, assignment)
     master = json.dumps(released)
     folders = class_folders(course.root, course.db)
@@ -166,10 +166,10 @@ def plan(
     return tasks
 
 
-def require_current_points(rules: AssignmentRules, released: NotebookNode) -> None:
+def require_current_points(course: Course, rules: AssignmentRules, released: NotebookNode) -> None:
     """Refuse points that differ from those of the released notebook: a perfect answer could lose some."""
-    command = f"python -m autograder release {rules.name}"
-    again = f"Release again, then grade: {command}. No submission and no mark is lost."
+    release = course.command("release", rules.name)
+    again = f"Release again, then grade (no submission and no mark is lost): {release}"
     for cell in released.cells:
         name = exercise_of(cell) if cell.cell_type == "code" else None
         if name is None:

@@ -111,7 +111,7 @@ class Desk:
 
     @cached_property
     def release(self) -> NotebookNode:
-        return read_notebook(self.course.release(self.assignment), "python -m autograder release")
+        return read_notebook(self.course.release(self.assignment), self.course.command("release"))
 
     @cached_property
     def source(self) -> NotebookNode:

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from autograder.errors import CourseError
+from autograder.suggest import command
 
 FILE = "hidden_seed"
 ENVIRONMENT = "COURSE_HIDDEN_SEED"  # names the file to the kernels that plain nbgrader starts; see nbgrader_config.py
@@ -35,22 +36,23 @@ def read_seed(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise CourseError(f"{path}, the seed of this class's hidden cases, cannot be read ({error}).") from None
     if not seed:
-        raise CourseError(f"{path} is empty. {ADVICE}")
+        raise CourseError(f"{path} is empty. {advice(path)}")
     return seed
 
 
-ADVICE = (
-    "It holds the secret seed of this class's hidden cases, and another one would change scores: put it back from your "
-    "backup. If it is lost, `python -m autograder release --new-seed` makes another, and everything is graded again."
-)
+def advice(path: Path) -> str:
+    return (
+        "It holds the secret seed of this class's hidden cases, and another one would change scores: put it back from "
+        "your backup. If it is lost, this makes another, and everything is graded again: "
+        f"{command(path.parent, 'release', '--new-seed')}"
+    )
 
 
 def missing(path: Path) -> str:
     if was_graded(path.parent):
-        return f"{path} is missing. {ADVICE}"
-    return (
-        f"{path} is missing: it holds the secret seed of this class's hidden cases. Run: python -m autograder release"
-    )
+        return f"{path} is missing. {advice(path)}"
+    how = command(path.parent, "release")
+    return f"{path} is missing: it holds the secret seed of this class's hidden cases. Run: {how}"
 
 
 def prepare_seed(folder: Path, new: bool = False) -> str:

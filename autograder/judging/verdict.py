@@ -84,6 +84,6 @@ def verdicts(course: Course, assignment: str) -> Iterator[Verdict]:
         try:
             yield read_verdict(path)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            advice = f"Run: python -m autograder grade {assignment}"
+            advice = f"Run: {course.command('grade', assignment)}"
             reason = f"The verdict cannot be read ({type(error).__name__}: {str(error)[:100]}). {advice}"
             yield Verdict(path.stem, assignment, "flagged", reason)

@@ -45,7 +45,7 @@ BEHIND_A_SEPARATOR = re.compile(rf"([;\t]\s*)(?=[{re.escape(FORMULA_SIGNS)}])")
 def export(course: Course, folder: Path) -> list[Path]:
     """Write the files into the folder; UTF-8, always in the same order."""
     if not has_gradebook(course):
-        raise CourseError("There is no gradebook yet, so there are no grades. First run: python -m autograder grade")
+        raise CourseError(f"There is no gradebook yet, so there are no grades. First run: {course.command('grade')}")
     folder.mkdir(parents=True, exist_ok=True)
     lines = grade_lines(course)
     written = [

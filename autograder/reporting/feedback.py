@@ -48,8 +48,8 @@ from pygments.formatters import HtmlFormatter
 from pygments.token import STANDARD_TYPES
 from traitlets.config import Config
 
-from autograder.classroom.book import FOR_THE_EXCHANGE, came_by_exchange, complete_for_exchange, copy_along
-from autograder.classroom.course import Course, CourseError
+from autograder.classroom.book import came_by_exchange, complete_for_exchange, copy_along
+from autograder.classroom.course import SECRET, STAMP, Course, CourseError
 from autograder.judging.rebuild import as_dict, as_text, pictures, printable
 from autograder.judging.verdict import ExerciseVerdict, read_verdict
 from autograder.reporting.gradebook import awaiting_cells, names_in
@@ -551,7 +551,7 @@ def write_feedback(
     chosen = graded_students(course, assignment) if students is None else students
     if not chosen:
         raise CourseError(
-            f"Nobody has been graded in {assignment} yet. First run: python -m autograder grade {assignment}"
+            f"Nobody has been graded in {assignment} yet. First run: {course.command('grade', assignment)}"
         )
     written, failed = [], []
     by_exchange = came_by_exchange(course, assignment)
@@ -652,6 +652,6 @@ def write_page(page: str, course: Course, assignment: str, student: str) -> Path
     notebook = course.autograded(assignment, student)
     target = course.feedback(assignment, student)
     course.ledger.write(target, page)
-    for name in FOR_THE_EXCHANGE:
+    for name in (STAMP, SECRET):
         copy_along(course, notebook.parent / name, target.parent)
     return target

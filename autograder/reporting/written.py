@@ -114,7 +114,7 @@ def mark_written(course: Course, assignments: Sequence[str], tables: Sequence[Pa
     """Enter the marks that these tables and those in written/ hold, and write pages and tables again."""
     if not has_gradebook(course):
         raise CourseError(
-            "Nothing has been graded yet, so there is nothing to mark. First run: python -m autograder grade"
+            f"Nothing has been graded yet, so there is nothing to mark. First run: {course.command('grade')}"
         )
     given = [row for path in tables for row in rows_in(path)]
     outcomes = []
@@ -162,7 +162,7 @@ def questions_of(course: Course, assignment: str) -> list[Question]:
     """The written questions of an assignment, from its source and its release."""
     path = course.source(assignment) if course.source(assignment).exists() else course.release(assignment)
     if not path.exists():
-        raise CourseError(f"{assignment} has not been released. Run: python -m autograder release {assignment}")
+        raise CourseError(f"{assignment} has not been released. Run: {course.command('release', assignment)}")
     found, asked = [], ""
     for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type == "markdown" and cell.metadata.get("nbgrader", {}).get("grade"):
@@ -355,6 +355,7 @@ def write_down(course: Course, outcome: Outcome, answers: Sequence[Answer], memo
         blank=outcome.blank,
         columns=COLUMNS,
         course_id=course.course_id,
+        command=course.command,
     )
     course.ledger.write(outcome.page, page)
     if not (outcome.table.exists() and says_the_same(outcome.table, answers)):

@@ -134,7 +134,7 @@ def complaint(warm: Warm) -> str:
     return (
         f"Student code could read {readable[0]}{others}, although these walls stand: {', '.join(warm.walls)}. "
         f"It lies in a folder that Python itself needs. Move the project and the class to folders of their own, for "
-        f"example in your home, then run again: python -m autograder doctor"
+        f"example in your home, then try again"
     )
 
 

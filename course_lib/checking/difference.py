@@ -38,13 +38,13 @@ class Difference:
         got, want = self.got.to(torch.float64), self.want.to(torch.float64)
         return ~torch.isclose(got, want, rtol=self.rtol, atol=self.atol, equal_nan=True)
 
-    def as_html(self) -> str:
+    def as_html(self, owner: str = "yours") -> str:
         """Target, yours and difference as three small coloured grids; nothing if they would be too large."""
         matrices = [self.first_differing_matrix(t) for t in (self.want, self.got)]
         if any(m is None for m in matrices):
             return ""
         want, got = (m.to(torch.float64) for m in matrices if m is not None)
-        grids = [("expected", want), ("yours", got), ("yours − expected", got - want)]
+        grids = [("expected", want), (owner, got), (f"{owner} − expected", got - want)]
         first = tuple(int(i) for i in self.where().nonzero()[0])[-2:]
         cells = "".join(
             f'<td style="padding:4px 14px 4px 0;vertical-align:top;text-align:left">{title}{grid(m, first)}</td>'

@@ -68,6 +68,7 @@ def filtered(subject, *arguments):
     """The student's logits and which tokens have a probability above 0 in them."""
     got = expect_floats(asked(subject, arguments, with_infinities), tuple(arguments[0].shape))
     probabilities = got.double().softmax(dim=-1)
+    expect(not (got == math.inf).any(), "Your result has logits of +inf. What is removed gets -inf.")
     expect(
         not probabilities.isnan().any(),
         "A row of your result is -inf everywhere: no token is left in it. At least one has to stay.",
