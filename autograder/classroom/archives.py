@@ -81,7 +81,7 @@ class Budget:
 
 
 class ZipStream(io.BufferedReader):
-    """The file of an archive, as zipfile is to see it.
+    """The file of an archive, as zipfile should see it.
 
     zipfile makes an object of each entry before anybody can count them, and refuses the whole archive for one entry
     that it does not like. So the directory is counted as it is read and, if `mends`, made of entries that it likes.
@@ -122,7 +122,7 @@ def is_readable(entry: bytes) -> bool:
     end = b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 1, 1, len(entry), 0, 0)
     try:
         zipfile.ZipFile(io.BytesIO(entry + end)).close()
-    except Exception:  # of many kinds: zipfile expects archives of programs, not of enemies
+    except Exception:  # of many kinds: zipfile does not expect hostile archives
         return False
     return True
 
@@ -141,7 +141,7 @@ def simplified(entry: bytes) -> bytes:
 
 @contextmanager
 def opened_zip(path: Path, most_files: float) -> Iterator[zipfile.ZipFile]:
-    """An archive without the entries' power to make each other unreadable. Raises: NoZip, TooMuch."""
+    """An archive in which no entry can make the others unreadable. Raises: NoZip, TooMuch."""
     with ExitStack() as files:
         try:
             stream = files.enter_context(ZipStream(path, most_files))

@@ -59,7 +59,7 @@ class Found:
     parts: tuple[str, ...]  # folders, archives without their ending, and the file's name
     copy: Path
     own_date: datetime | None  # UTC
-    parcel: Parcel | None = None  # if a student packed it: then its own name and date are what the student likes
+    parcel: Parcel | None = None  # if a student packed it: then its own name and date are whatever the student chose
 
     @property
     def path(self) -> str:

@@ -1,7 +1,7 @@
 """Whose a notebook is: what Moodle, Canvas, nbgrader, Colab, GitHub Classroom and people call files and folders.
 
-The names that are understood are listed in `collect`. If the class has a roster, everybody is somebody on it. What is
-not certain is left to a person, with the reason.
+The names that are understood are listed in `collect`. If the class has a roster, every submission belongs to somebody
+on it. What is not certain is left to a person, with the reason.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ class Whose:
         return replace(claim, by="Canvas", late=bool(match["late"]), lms=lms)
 
     def is_from_lms(self, found: Found, depth: int) -> bool:
-        """Is a name that looks like an LMS's one, or did a student give it to something in their own folder?"""
+        """Does a name that looks like an LMS's come from the LMS, or did a student give it to something in their own
+        folder?"""
         if depth == 0:
             return True
         if depth > self.depth_of_all:
