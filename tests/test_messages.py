@@ -27,6 +27,7 @@ BRACES = re.compile(r"(?<![\^_\\\w{])\{[A-Za-z_]\w*([.\[(:!][^{}]*)?\}")
 
 # What `str.format` or `str.replace` fills in later.
 TEMPLATES = {
+    "autograder/cli.py": {"{doctor}"},
     "autograder/classroom/sample.py": {"{name}", "{id}", "{assignment}"},
     "autograder/judging/references.py": {"{name}"},
     "autograder/reporting/feedback.py": {"{c}"},  # LaTeX, in a column
