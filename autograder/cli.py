@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -189,7 +190,7 @@ def run_collect(options: argparse.Namespace) -> int:
     for placed in collected.placed:
         remarks = placed.reason.removeprefix(f"It is {placed.assignment} of {placed.student}.").strip()
         say(f"  {escape(placed.student)}, {placed.assignment}: {escape(placed.path)}. {escape(remarks)}".rstrip())
-    for is_lost, heading in ((True, "could not be placed"), (False, "left where they are")):
+    for is_lost, heading in ((True, "could not be placed"), (False, "not needed")):
         left = [each for each in collected.unplaced if each.is_lost is is_lost]
         if left:
             say(f"[bold]{len(left)} {heading}:[/bold]")
@@ -261,7 +262,7 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
     from autograder.judging.judge import Patience
 
     course = course_of(options)
-    assignments = [options.assignment] if options.assignment else [a for a in course.released() if course.students(a)]
+    assignments = [options.assignment] if options.assignment else handed_in_by(course, options.students)
     if not assignments:
         step = course.command("collect", "DOWNLOAD") if course.released() else course.command("release")
         raise CourseError(f"There is nothing to grade. First run: {step}")
@@ -278,7 +279,7 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
                 course,
                 assignment,
                 workers,
-                students=options.students,
+                students=those_of(course, assignment, options),
                 force=options.force,
                 patience=Patience(cell=options.seconds, submission=options.budget),
                 progress=tell,
@@ -290,19 +291,37 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
     return 130 if interrupted else 0
 
 
+def handed_in_by(course: Course, students: Sequence[str] | None) -> list[str]:
+    """The assignments that any of these students has handed in; None: anybody."""
+    handed_in = {assignment: set(course.students(assignment)) for assignment in course.released()}
+    unknown = sorted(set(students or ()) - set().union(*handed_in.values()))
+    if unknown:
+        raise CourseError(f"{unknown[0]} has handed in nothing.")
+    return [a for a, found in handed_in.items() if (found if students is None else found & set(students))]
+
+
 def strangers(course: Course, assignment: str) -> list[str]:
     """Who has more time by class.toml, but is not on the roster and has handed in nothing: perhaps a typing error."""
     known = {*course.roster().by_id, *course.students(assignment)}
     return sorted(set(course.rules().of(assignment).extensions) - known)
 
 
+def those_of(course: Course, assignment: str, options: argparse.Namespace) -> list[str] | None:
+    """The students to grade in an assignment. If it was not named, those who were named need not all have it."""
+    if options.assignment or options.students is None:
+        return options.students
+    return [student for student in options.students if student in course.students(assignment)]
+
+
 def run_judge(options: argparse.Namespace) -> int:
-    """nbgrader, which calls this, enters the scores. Without a notebook it would not, so this does."""
+    """nbgrader, which calls this, writes the notebook, and enters the same scores once more. Without a notebook it does
+    neither, so this does."""
+    import nbformat
+
     from autograder.classroom import grade
     from autograder.classroom.book import open_book
     from autograder.judging import work
     from autograder.judging.judge import Patience
-    from autograder.judging.verdict import write_verdict
 
     require_walls(options, told_so=False)
     course = course_of(options)
@@ -316,7 +335,7 @@ def run_judge(options: argparse.Namespace) -> int:
         if result.notebook is None:
             grade.save(course, gradebook, options.assignment, result, grade.Summary(options.assignment))
             raise CourseError(f"{options.student} — {result.verdict.status}: {result.verdict.reason}")
-    write_verdict(course, result.verdict)
+        grade.enter(course, gradebook, result.verdict, nbformat.from_dict(json.loads(result.notebook)))
     print(result.notebook)
     return 0
 
@@ -377,7 +396,9 @@ def run_feedback(options: argparse.Namespace) -> int:
     if failures:
         raise CourseError("\n".join(failures))
     if not pages:
-        raise CourseError(f"There is nothing graded yet to give feedback on. First run: {course.command('grade')}")
+        chosen = [*filter(None, [options.assignment]), *(["--students", *options.students] if options.students else [])]
+        first = course.command("grade", *chosen)
+        raise CourseError(f"There is nothing graded yet to give feedback on. First run: {first}")
     say(f"{len(pages)} pages in {escape(str(course.root / 'feedback'))}")
     return 0
 

@@ -132,6 +132,15 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     return Course(tmp_path_factory.mktemp("course"))
 
 
+@pytest.fixture(scope="module")
+def warm_process() -> Iterator[None]:
+    """Submissions of a module are judged with one warm process, which ends with the module."""
+    from autograder.judging import work
+
+    yield
+    work.forget_warm_process()
+
+
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What JupyterLab shows."""

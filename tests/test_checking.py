@@ -14,6 +14,7 @@ from course_lib.checking.difference import Difference, describe_shape_mismatch
 from course_lib.checking.exercise import Property
 from course_lib.checking.expect import Failure, as_shape, expect_equal, expect_mask
 from course_lib.checking.grading import grade
+from course_lib.checking.inputs import AffineMap
 from course_lib.checking.memory import Memory, Moment
 from course_lib.checking.merge import merged
 from course_lib.checking.ours import known_answers
@@ -150,6 +151,15 @@ def test_changed_inputs_are_noticed_but_not_passed_on():
     subject = Subject(lambda x: x.add_(1))
     subject(x)
     assert subject.changed_inputs == {"0"} and x.tolist() == [0, 0]
+
+
+def test_so_are_changes_inside_of_a_function_that_is_an_argument():
+    """A case is asked many times, and every question has it as it was."""
+    layer = AffineMap(torch.eye(2), torch.zeros(2))
+    subject = Subject(lambda x, layer: layer.bias.add_(1) + layer(x))
+    answers = [subject(torch.ones(1, 2), layer).tolist() for _ in range(2)]
+    assert answers == [[[3, 3]], [[3, 3]]]
+    assert subject.changed_inputs == {"1"} and layer.bias.tolist() == [0, 0]
 
 
 def test_a_result_that_an_operation_stumbles_over_is_an_answer_like_any_other():

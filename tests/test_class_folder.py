@@ -22,7 +22,7 @@ from autograder.errors import CourseError
 from autograder.judging import work
 from course_lib.exercises import all_exercises
 
-pytestmark = pytest.mark.xdist_group("judge")
+pytestmark = [pytest.mark.xdist_group("judge"), pytest.mark.usefixtures("warm_process")]
 PENALTY = """
 from nbgrader.plugins import BasePlugin
 
@@ -34,12 +34,6 @@ class TenPoints(BasePlugin):
 
 c.AssignLatePenalties.plugin_class = TenPoints
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm_process():
-    yield
-    work.forget_warm_process()
 
 
 def test_a_class_is_made_once(tmp_path, capsys):

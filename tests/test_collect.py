@@ -93,7 +93,7 @@ def test_wrong_downloads_get_a_sentence(course: Course, download: Path, tmp_path
         collect(course, tmp_path / "nowhere")
     with pytest.raises(CourseError, match="neither a folder nor a zip"):
         collect(course, put(tmp_path, "file.rar", b"Rar!"))
-    with pytest.raises(CourseError, match=r"First run: .* release"):
+    with pytest.raises(CourseError, match=r"Nothing is released yet.*autograder release"):
         collect(Course(tmp_path / "empty"), download)
 
 
@@ -373,3 +373,25 @@ def test_of_what_was_handed_in_at_once_the_newest_counts(course: Course, downloa
     assert course.submitted("02_masks", "ada").read_bytes() == notebook(remark="on time")
     kept = [path.read_bytes() for path in course.earlier("02_masks", "ada").iterdir()]
     assert sorted(kept) == sorted([notebook(remark="on time"), notebook(remark="late")])
+
+
+def test_what_is_late_by_its_date_says_so(course: Course, download: Path) -> None:
+    """The date of a file may be that of a download: whoever sees this can extend the deadline."""
+    (course.root / "class.toml").write_text(
+        'time_zone = "UTC"\n[assignments.02_masks]\ndue = "2026-03-02 12:00"\n[extensions.02_masks]\ncy = "2 days"\n'
+    )
+    for student, date in (("ada", MONDAY), ("ben", TUESDAY), ("cy", TUESDAY)):
+        put(download, f"{student}/02_masks.ipynb", date=date)
+    late = {
+        each.student: "By its date, 2026-03-03 08:00 UTC, it is late." in each.reason
+        for each in collect(course, download).placed
+    }
+    assert late == {"ada": False, "ben": True, "cy": False}
+
+
+def test_an_archive_that_cannot_be_opened_is_reported_once(course: Course, download: Path) -> None:
+    put(download, "ada/02_masks.ipynb")
+    put(download, "ben/homework.zip", b"no zip")
+    put(download, "cy/essay.docx", b"text")
+    lost = {each.path: each.reason for each in collect(course, download).unplaced if each.is_lost}
+    assert lost.keys() == {"ben/homework.zip", "cy"}

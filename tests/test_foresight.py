@@ -17,14 +17,8 @@ from autograder.walls.inside.walls import Limits
 from autograder.walls.runners import Runner
 from course_lib.exercises import exercises_to_build
 
-pytestmark = pytest.mark.xdist_group("judge")
+pytestmark = [pytest.mark.xdist_group("judge"), pytest.mark.usefixtures("warm_process")]
 STEM = "02_masks"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm_process():
-    yield
-    work.forget_warm_process()
 
 
 def question(number: int) -> Question:

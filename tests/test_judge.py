@@ -37,14 +37,8 @@ from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises
 
-pytestmark = pytest.mark.xdist_group("judge")
+pytestmark = [pytest.mark.xdist_group("judge"), pytest.mark.usefixtures("warm_process")]
 STEM = "02_masks"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm_process():
-    yield
-    work.forget_warm_process()
 
 
 def with_answer(code, **others):
@@ -211,6 +205,17 @@ def test_misbehaviour_costs_its_own_exercise_only(code, words):
     assert words in found.message
     assert others_are_right(result)
     assert any(words in note for note in result.verdict.notes)
+
+
+def test_a_mistake_before_a_crash_is_told():
+    """All questions about a property are sent together, and the process ends at the last of them."""
+    code = "import os\ndef causal_mask(n):\n    if n == 7: os._exit(0)\n    return torch.ones(n, n + 1)"
+    result = judged(STEM, with_answer(code))
+    found = by_name(result)["causal_mask"]
+    assert (score(found), found.outcome) == (0, "wrong")
+    assert "(4, 5)" in found.message
+    assert others_are_right(result)
+    assert any("ended itself" in note for note in result.verdict.notes)
 
 
 def test_an_unknown_signal_has_its_number():

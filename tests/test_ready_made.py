@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from classroom import by_name, full, judged, score, solutions, submission
 from torch import nn
 
-from autograder.judging import work
 from autograder.judging.ready_made import forbidden_in
 from course_lib import training
 from course_lib.checking.grading import grade
@@ -20,15 +19,9 @@ from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises
 from course_lib.positions import sinusoidal_encoding
 
-pytestmark = pytest.mark.xdist_group("judge")
+pytestmark = [pytest.mark.xdist_group("judge"), pytest.mark.usefixtures("warm_process")]
 STEM = "05_sublayers"
 FORBIDS = all_exercises()["LayerNorm"].forbids
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm_process():
-    yield
-    work.forget_warm_process()
 
 
 def a_norm(body: str, before: str = "") -> str:

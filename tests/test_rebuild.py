@@ -560,6 +560,23 @@ def test_cell_ids_alone_are_enough(master: NotebookNode, submission: dict[str, A
     assert redo(master, without_metadata(submission, ids=True)).notebook == honest.notebook
 
 
+def test_without_metadata_other_points_in_the_text_do_not_matter(
+    master: NotebookNode, submission: dict[str, Any]
+) -> None:
+    """The class may have changed them since."""
+    question = next(c for c in submission["cells"] if "points, marked by hand" in "".join(c["source"]))
+    behind = submission["cells"][submission["cells"].index(question) + 1]
+    behind["source"] = "An answer."
+    grade_id = behind["metadata"]["nbgrader"]["grade_id"]
+    question["source"] = "".join(question["source"]).replace("2 points, marked", "7.5 points, marked")
+    check = next(c for c in submission["cells"] if 'check("causal_mask"' in "".join(c["source"]))
+    check["source"] = 'from course_lib import check\n\ncheck("causal_mask", causal_mask, points=6.5, hidden_points=1.5)'
+    result = redo(master, without_metadata(submission))
+    (answer,) = [c for c in result.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == grade_id]
+    assert answer.source == "An answer."
+    assert not any("deleted" in note for note in result.notes)
+
+
 def test_an_edited_demonstration_is_recognised_by_its_neighbours(
     master: NotebookNode, submission: dict[str, Any]
 ) -> None:

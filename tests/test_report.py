@@ -403,7 +403,7 @@ def test_broken_verdict_costs_only_its_student(content, tmp_path):
     [broken] = report.with_status("flagged")
     assert broken.student == "ben"
     assert "The verdict cannot be read" in broken.verdict.reason
-    assert "Run: python -m autograder grade 02_masks" in broken.verdict.reason
+    assert "python -m autograder grade 02_masks" in broken.verdict.reason
     assert "ben" in write_report(course).read_text(encoding="utf-8")
 
 

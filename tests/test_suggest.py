@@ -26,6 +26,8 @@ from autograder.reporting.feedback import write_feedback
 from autograder.reporting.report import read_verdicts, write_report
 from autograder.reporting.written import mark_written, questions_of
 from autograder.suggest import command
+from autograder.walls.sight import complaint
+from autograder.walls.warm import WarmError
 
 PACKAGE = Path(__file__).resolve().parents[1] / "autograder"
 STEM = "02_masks"
@@ -144,3 +146,26 @@ def test_no_command_is_suggested_in_another_way():
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
                 assert not words.search(node.value), (path, node.value)
+
+
+def test_who_is_graded_alone_need_not_have_handed_in_everything(course, capsys):
+    for stem, students in {"02_masks": ["ada", "ben"], "03_positions": ["ada"]}.items():
+        course.release(stem).parent.mkdir(parents=True)
+        course.release(stem).write_text("")
+        for student in students:
+            course.submitted(stem, student).parent.mkdir(parents=True)
+    assert cli.handed_in_by(course, None) == cli.handed_in_by(course, ["ada"]) == ["02_masks", "03_positions"]
+    assert cli.handed_in_by(course, ["ben"]) == ["02_masks"]
+    with pytest.raises(CourseError, match="cy has handed in nothing"):
+        cli.handed_in_by(course, ["ben", "cy"])
+    assert cli.main(["--course", str(course.root), "feedback", "--students", "ben"]) == 1
+    assert "grade --students ben --course" in capsys.readouterr().err
+
+
+def test_a_process_behind_the_walls_that_does_not_start_is_a_sentence(monkeypatch):
+    def silent(*_: object) -> None:
+        raise WarmError("The warm process has ended.\nTraceback\nModuleNotFoundError: No module named 'torch'\n")
+
+    monkeypatch.setattr("autograder.walls.runners.Runner", silent)
+    with pytest.raises(CourseError, match=r"does not start \(ModuleNotFoundError: No module named 'torch'\)"):
+        complaint(None)

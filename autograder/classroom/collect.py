@@ -38,6 +38,7 @@ from autograder.classroom.course import STAMP, Course, CourseError
 from autograder.classroom.download import Download, Found, Unplaced, shown
 from autograder.classroom.placing import (
     choose_version,
+    deadline,
     existing_date,
     keep_as_earlier,
     keep_earlier,
@@ -248,6 +249,8 @@ class Collector:
             write_submission(claim.found.copy, claim.found.date, target, secret)
         elif claim.found.date and not (target.parent / STAMP).exists():  # never known, or interrupted before it was
             write_stamp(target.parent / STAMP, claim.found.date)
+        if self.is_late(claim):
+            remarks.append(f"By its date, {claim.found.date:%Y-%m-%d %H:%M} UTC, it is late.")
         if claim.found.stem != claim.assignment:
             remarks.insert(0, f"It is called {target.name} now.")
         if claim.lms is not None:
@@ -255,14 +258,25 @@ class Collector:
         reason = " ".join([f"It is {claim.assignment} of {claim.student}.", *remarks])
         self.placed.append(Placed(claim.found.path, claim.student, claim.assignment, outcome, reason))
 
+    def is_late(self, claim: Claim) -> bool:
+        limit = deadline(claim.assignment, claim.student, self.rules, self.roster)
+        return limit is not None and claim.found.date is not None and claim.found.date > limit
+
     def report_empty_folders(self) -> None:
         """Somebody has handed in something, but no notebook."""
         full = {found.home[:depth] for found in self.download.notebooks for depth in range(len(found.home) + 1)}
         people = {moodle_person(folder) for folder in full}
         for folder in self.download.folders - full:
+            if self.holds_lost_work(folder):
+                continue  # which is reported by itself
             if self.whose.is_of_one_student(folder) and moodle_person(folder) not in people - {""}:
                 told = self.without_notebook(folder)
                 self.unplaced.append(Unplaced(shown(folder), told, is_lost=told == NO_NOTEBOOK))
+
+    def holds_lost_work(self, folder: tuple[str, ...]) -> bool:
+        """Whether something in it could not be read, so that it is not known whether there is a notebook."""
+        inside = shown(folder) + "/"
+        return not self.assignment and any(each.is_lost and each.path.startswith(inside) for each in self.unplaced)
 
     def without_notebook(self, folder: tuple[str, ...]) -> str:
         """If it is known what this is a download of, the student gets an empty submission: zeros with a reason."""

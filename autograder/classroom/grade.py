@@ -236,16 +236,23 @@ def save(course: Course, gradebook: Gradebook, assignment: str, result: Result, 
     if judged is None:
         verdict = replace(verdict, exercises=without_points(course, assignment))
     book.save_autograded(course, assignment, verdict.student, judged or stand_in(course, verdict))
-    odd, penalty = book.enter(course, gradebook, assignment, verdict.student, judged)
-    verdict = replace(verdict, notes=(*verdict.notes, *odd), penalty=penalty)
-    if verdict.status == "flagged":
-        book.flag(gradebook, assignment, verdict.student)
-    elif before is not None and before.status == "flagged":
-        book.unflag(gradebook, assignment, verdict.student)
-    write_verdict(course, verdict)
+    verdict = enter(course, gradebook, verdict, judged)
     if before is not None:
         summary.changes += changes(before, verdict)
     summary.graded.append(verdict)
+    return verdict
+
+
+def enter(course: Course, gradebook: Gradebook, verdict: Verdict, judged: NotebookNode | None) -> Verdict:
+    """Enter a verdict in the gradebook, and write it down with what the gradebook made of it."""
+    before = last_verdict(course, verdict.assignment, verdict.student)
+    odd, penalty = book.enter(course, gradebook, verdict.assignment, verdict.student, judged)
+    verdict = replace(verdict, notes=(*verdict.notes, *odd), penalty=penalty)
+    if verdict.status == "flagged":
+        book.flag(gradebook, verdict.assignment, verdict.student)
+    elif before is not None and before.status == "flagged":
+        book.unflag(gradebook, verdict.assignment, verdict.student)
+    write_verdict(course, verdict)
     return verdict
 
 
@@ -271,6 +278,7 @@ def changes(before: Verdict, after: Verdict) -> list[Change]:
     old = {e.name: e.points + e.hidden_points for e in before.exercises}
     new = {e.name: e.points + e.hidden_points for e in after.exercises}
     different = [name for name in new if old.get(name, 0.0) != new[name]]
+    different += [f"{name} (dropped)" for name in old if name not in new and old[name]]
     different += ["the late penalty"] if before.penalty != after.penalty else []
     scores = before.points - before.penalty, after.points - after.penalty
     return [Change(after.student, *scores, tuple(different))] if different else []

@@ -56,10 +56,9 @@ def choose_version(course: Course, assignment: str, student: str, rules: Rules, 
     A version that came too late is kept in earlier/ and returns when the deadline is extended.
     """
     target = course.submitted(assignment, student)
-    due = rules.of(assignment).due_for(student, roster.extra_time(student))
-    if rules.counts != "last_on_time" or due is None or not target.is_file():
+    limit = deadline(assignment, student, rules, roster)
+    if rules.counts != "last_on_time" or limit is None or not target.is_file():
         return ""
-    limit = due.replace(tzinfo=UTC) + timedelta(minutes=rules.late.grace_minutes)
     versions = {target: existing_date(target)} | dict(earlier_versions(course.earlier(assignment, student)))
     on_time = {path: date for path, date in versions.items() if date <= limit}
     among = on_time or versions
@@ -70,6 +69,12 @@ def choose_version(course: Course, assignment: str, student: str, rules: Rules, 
     write_submission(chosen, among[chosen], target)
     late = f"The one of {before:%Y-%m-%d %H:%M} UTC was late and is kept." if before > limit else ""
     return f"The version of {among[chosen]:%Y-%m-%d %H:%M} UTC counts. {late}".strip()
+
+
+def deadline(assignment: str, student: str, rules: Rules, roster: Roster) -> datetime | None:
+    """Until when something of this student's is on time, in UTC."""
+    due = rules.of(assignment).due_for(student, roster.extra_time(student))
+    return None if due is None else due.replace(tzinfo=UTC) + timedelta(minutes=rules.late.grace_minutes)
 
 
 def earlier_versions(folder: Path) -> Iterator[tuple[Path, datetime]]:

@@ -39,6 +39,7 @@ MOST_CHARACTERS_OF_A_CELL = 500_000
 MOST_CELLS = 2_000  # a notebook of the course has a hundred
 MOST_NOTES = 30
 
+POINTS = re.compile(r"\b[\d.]+(?= points\b)|, points=[\d.]+, hidden_points=[\d.]+")  # in questions and in checks
 HIDDEN_TESTS = re.compile(r"^[^\n]*BEGIN HIDDEN TESTS.*?END HIDDEN TESTS[^\n]*\n?", re.DOTALL | re.MULTILINE)
 DEFINITION = re.compile(r"^(?:async[ \t]+def|def|class)[ \t]+(\w+)", re.MULTILINE)
 ASSIGNMENT = re.compile(r"^(\w+)[ \t]*(?::[^=\n]*)?=(?!=)", re.MULTILINE)
@@ -261,6 +262,10 @@ def plain(text: str) -> str:
     return "\n".join([line.rstrip() for line in text.strip().splitlines()])
 
 
+def without_points(text: str) -> str:
+    return POINTS.sub("", text)
+
+
 # --- which cell is which --------------------------------------------------------------------------------
 
 
@@ -344,11 +349,14 @@ class Match:
             self.notes.add(f"A cell has the grade id {brief(unknown[0])!r}, which the release does not have.")
 
     def by_text(self) -> None:
-        wanted = {p.plain: p for p in self.places if p.index not in self.cell_at and not p.is_answer and p.plain}
-        for number in self.loose():
-            place = wanted.pop(self.cells[number].plain, None)
-            if place:
-                self.put(place, number)
+        """By the same text, or, since a class may change its points, one that says other points."""
+        for reading in (str, without_points):
+            missing = [p for p in self.places if p.index not in self.cell_at and not p.is_answer and p.plain]
+            wanted = {reading(place.plain): place for place in missing}
+            for number in self.loose():
+                place = wanted.pop(reading(self.cells[number].plain), None)
+                if place:
+                    self.put(place, number)
 
     def by_cell_id(self) -> None:
         by_id = {name: number for number in self.loose() for name in self.cells[number].ids}

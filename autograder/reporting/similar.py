@@ -42,7 +42,7 @@ MOST_LINES = 200  # of an answer that are set side by side
 VARIABLE = "\0"  # marks a name that its author chose
 
 Tokens = tuple[str, ...]
-Line = tuple[str, bool]  # with: is it in the other answer too?
+Line = tuple[str, bool]  # with: is it in the other answer too, and not in the course?
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,21 @@ class SharedAnswer:
     evidence: float  # bits
     first: str
     second: str
+    own: frozenset[int]  # the fragments of both that the course does not show
 
     def marked_lines(self) -> tuple[list[Line], list[Line]]:
-        """Both answers as (line, is it in the other one too, except for names?), without comments and docstrings."""
+        """Both answers without comments and docstrings. A line is marked if the other answer has it too, except for
+        names,
+        and the course does not. Short lines never are: they say nothing."""
         sides = [plain_code(text)[:LONGEST].splitlines()[:MOST_LINES] for text in (self.first, self.second)]
-        bare = [[rename(tokens_in(line)) for line in side] for side in sides]
+        tokens = [[tokens_in(line) for line in side] for side in sides]
+        bare = [{rename(line) for line in side} for side in tokens]
         first, second = (
-            [(line, bool(tokens) and tokens in others) for line, tokens in zip(side, own)]
-            for side, own, others in zip(sides, bare, (set(bare[1]), set(bare[0])))
+            [
+                (line, rename(words) in others and not self.own.isdisjoint(runs_in(words)))
+                for line, words in zip(side, own)
+            ]
+            for side, own, others in zip(sides, tokens, reversed(bare))
         )
         return first, second
 
@@ -138,7 +145,9 @@ def similar_answers(
     for (first, second), bits in shared.items():
         likeness = len(own[first] & own[second]) / len(own[first] | own[second])
         if len(bits) >= FEWEST and likeness >= ALIKE:
-            yield (first, second), SharedAnswer(exercise, likeness, sum(bits), texts[first], texts[second])
+            one, other = texts[first], texts[second]
+            ours = frozenset(fragments_of(one).all & fragments_of(other).all) - known
+            yield (first, second), SharedAnswer(exercise, likeness, sum(bits), one, other, ours)
 
 
 # --- from text to lines of tokens -----------------------------------------------------------------------
@@ -246,12 +255,15 @@ def fragments_of(text: str) -> Fragments:
 @functools.lru_cache(maxsize=20_000)
 def fragments_in(text: str) -> Fragments:
     lines = [tokens_in(line) for line in text.splitlines()]
-    runs = tuple(
-        tuple(number_of(line[i : i + FRAGMENT]) for i in range(max(1, len(line) - FRAGMENT + 1)))
-        for line in lines
-        if len(line) >= SHORTEST
-    )
+    runs = tuple(found for line in lines if (found := runs_in(line)))
     return Fragments(runs, frozenset(number_of(both) for both in links(lines)))
+
+
+def runs_in(line: Tokens) -> tuple[int, ...]:
+    """All runs of tokens in a line; none if it is short."""
+    if len(line) < SHORTEST:
+        return ()
+    return tuple(number_of(line[i : i + FRAGMENT]) for i in range(max(1, len(line) - FRAGMENT + 1)))
 
 
 def links(lines: Iterable[Tokens]) -> Iterator[Tokens]:

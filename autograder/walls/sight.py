@@ -116,8 +116,17 @@ def matching(folders: Sequence[Path], patterns: Sequence[str]) -> Iterator[Path]
 def readable_inside(warm: Warm) -> list[str]:
     """The witnesses that a runner can read."""
     from autograder.walls.runners import HANGS_SECONDS, Runner
+    from autograder.walls.warm import WarmError
 
-    runner = Runner(warm, walls.Limits())
+    try:
+        runner = Runner(warm, walls.Limits())
+    except WarmError as error:
+        last_words = str(error).strip().splitlines()[-1]
+        raise CourseError(
+            f"The process in which student code would run does not start ({last_words}). Behind the walls it sees "
+            f"Python's own folders and those of its environment, {sys.prefix}, and needs torch, IPython and matplotlib "
+            "in them."
+        ) from None
     try:
         reply = runner.request(HANGS_SECONDS, "try_to_read", paths=[str(path) for path in witnesses(warm.folders)])
         return list(reply["readable"])

@@ -14,7 +14,7 @@ import sysconfig
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -370,6 +370,8 @@ def copy_of(value: Any) -> Any:
         return type(value)(copy_of(item) for item in value)
     if isinstance(value, dict):
         return {key: copy_of(item) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):  # a function as an argument, with tensors in it
+        return replace(value, **{field.name: copy_of(getattr(value, field.name)) for field in fields(value)})
     return value
 
 
@@ -381,6 +383,8 @@ def same_input(old: Any, new: Any) -> bool:
         return len(old) == len(new) and all(map(same_input, old, new))
     if isinstance(old, dict):
         return old.keys() == new.keys() and all(same_input(old[key], new[key]) for key in old)
+    if is_dataclass(old) and not isinstance(old, type):
+        return all(same_input(getattr(old, field.name), getattr(new, field.name)) for field in fields(old))
     return bool(old == new)
 
 
