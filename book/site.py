@@ -117,8 +117,8 @@ def front_page(edition: Edition) -> str:
         "A course of Jupyter notebooks in which you write the Transformer yourself, from the dot product to a model "
         "that you train as a translator, and whose checks name your mistake.",
         f"Here you can read all of it. To work through it, open a notebook in Colab or get the course from "
-        f"[its repository]({repository}) and run `make lab`. Then a link *in your JupyterLab* opens your own copy: the "
-        "first click opens the notebook, and once it is there, a click goes to the section in which you are reading.",
+        f"[its repository]({repository}) and run `make lab`. Then a link *in your JupyterLab* opens your own copy "
+        "at the section in which you are reading.",
         f"{which} {how}",
         "## The notebooks",
         with_book_links(course_map()),

@@ -20,6 +20,7 @@ from urllib.parse import quote
 from playwright.sync_api import Locator, Page, Route, TimeoutError, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
+STUDENT_LAB = ROOT / "autograder" / "student_lab"
 TOKEN = "testing"
 HANGS = 600  # seconds after which something must be hanging, however busy the machine is
 expect.set_options(timeout=HANGS * 1000)
@@ -61,6 +62,7 @@ def jupyterlab(folder: Path, home: Path) -> Iterator[str]:
     environment = {**kernel_environment(), "HOME": str(home)}
     command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--port={port}"]
     command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}", "--ServerApp.port_retries=0"]
+    command += [f"--LabApp.extra_labextensions_path={STUDENT_LAB / 'labextensions'}"]  # as `make lab` does
     with (home / "lab.log").open("w") as log:
         server = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
     try:

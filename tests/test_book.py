@@ -249,23 +249,26 @@ def test_figures_move_and_the_search_finds_without_a_kernel_or_a_network(site, s
 @pytest.mark.browser
 @in_a_browser
 @with_masks
-def test_a_link_opens_the_readers_own_notebook_and_then_goes_to_the_section(folder, lab):
+def test_a_link_opens_the_readers_own_notebook_at_the_section(folder, lab):
     (folder / "work").mkdir(exist_ok=True)
     notebook = released_notebook(STEM)
     nbformat.write(notebook, folder / "work" / f"{STEM}.ipynb")
     section = next(cell for cell in notebook.cells if "## 9 " in cell.source)
-    link = open_links(STEM, section.id, "Open").replace("http://localhost:8888", lab)
+    other = next(cell for cell in notebook.cells if "## 4 " in cell.source)
+    links = [open_links(STEM, cell.id, "Open").replace("http://localhost:8888", lab) for cell in (section, other)]
     with browser_page(CHROMIUM) as (page, elsewhere):
+        page.context.add_init_script("Object.defineProperty(window, 'innerWidth', {value: 420})")
         page.goto(f"{lab}/lab?token={TOKEN}")
-        page.set_content(link)
+        page.set_content("".join(links))
         with page.context.expect_page() as opened:
-            page.get_by_text("in your JupyterLab").click()
+            page.get_by_text("in your JupyterLab").first.click()
         notebook_page = opened.value
-        notebook_page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']")
         heading = notebook_page.locator("h2", has_text="Windows, and masks of your own")
-        expect(heading).not_to_be_in_viewport()
-        page.get_by_text("in your JupyterLab").click()
         expect(heading).to_be_in_viewport()
+        expect(notebook_page.locator(".jp-FileBrowser")).to_be_hidden()  # the screen is narrow
+        page.get_by_text("in your JupyterLab").last.click()
+        expect(notebook_page.locator("h2", has_text="The future")).to_be_in_viewport()
+        expect(heading).not_to_be_in_viewport()
         assert elsewhere == [], "requests left the machine"
 
 

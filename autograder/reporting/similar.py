@@ -58,8 +58,7 @@ class SharedAnswer:
 
     def marked_lines(self) -> tuple[list[Line], list[Line]]:
         """Both answers without comments and docstrings. A line is marked if the other answer has it too, except for
-        names,
-        and the course does not. Short lines never are: they say nothing."""
+        names, and the course does not show it. Short lines are never marked: they say nothing."""
         sides = [plain_code(text)[:LONGEST].splitlines()[:MOST_LINES] for text in (self.first, self.second)]
         tokens = [[tokens_in(line) for line in side] for side in sides]
         bare = [{rename(line) for line in side} for side in tokens]
