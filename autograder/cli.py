@@ -301,7 +301,7 @@ def handed_in_by(course: Course, students: Sequence[str] | None) -> list[str]:
 
 
 def strangers(course: Course, assignment: str) -> list[str]:
-    """Who has more time by class.toml, but is neither on the roster nor has handed in anything: a slip, perhaps."""
+    """Who has more time by class.toml, but is not on the roster and has handed in nothing: perhaps a typing error."""
     known = {*course.roster().by_id, *course.students(assignment)}
     return sorted(set(course.rules().of(assignment).extensions) - known)
 
@@ -486,7 +486,7 @@ def jupyter() -> str:
 
 
 def run_sample(options: argparse.Namespace) -> int:
-    """Everything an instructor does in a term, once, in a folder of its own: nobody real is in this class."""
+    """Everything an instructor does in a term, once, in a folder of its own, with a fictitious class."""
     from autograder.classroom.sample import sample_class, sample_due_date
 
     require_walls(options, told_so=False)

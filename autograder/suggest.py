@@ -17,7 +17,7 @@ def command(folder: Path, *words: str, db: str = "") -> str:
     """`python -m autograder` with these words, for the class in this folder.
 
     db: the gradebook, if it is not the one of the class's configuration. A password in it is not repeated: messages
-        are kept in files, too.
+    are also kept in files.
     """
     if folder.resolve() != Path(DEFAULT).resolve():
         words = (*words, "--course", str(folder.resolve()))

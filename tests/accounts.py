@@ -39,7 +39,7 @@ class Person:
         return done.stdout + done.stderr
 
     def becoming(self) -> list[str]:
-        """What stands before a command that this person gives."""
+        """What is put before a command that this person gives."""
         if self.name == own_name():
             return []
         become = ["setpriv", f"--reuid={self.name}", f"--regid={self.name}", "--clear-groups", "--"]
@@ -51,7 +51,7 @@ def own_name() -> str:
 
 
 def seen_by_all(*capabilities: str) -> list[str]:
-    """What stands before a command of root's that others shall take part in. Python may lie in a folder that is closed
+    """What is put before a command of root's in which others take part. Python may lie in a folder that is closed
     to them, as root's home is: then the command gets a view of the machine in which only Python and the course are left
     in that folder."""
     needed = [Path(sys.base_prefix).resolve(), ROOT]

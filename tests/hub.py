@@ -103,7 +103,7 @@ def jupyterhub(people: list[Person], folder: Path, environment: dict[str, str]) 
 
 
 def end(hub: subprocess.Popen[bytes]) -> None:
-    """The hub stops the servers before it ends. If bubblewrap stands between it and us, it ends with the hub."""
+    """The hub stops the servers before it ends. If bubblewrap is between it and us, it ends with the hub."""
     if hub.poll() is None:
         started = psutil.Process(hub.pid)
         family = [started, *started.children(recursive=True)]
@@ -122,7 +122,7 @@ def wait_for(address: str, hub: subprocess.Popen[bytes], log: Path) -> None:
 
 
 class OnTheHub:
-    """What somebody does who has logged in: the requests of their browser."""
+    """What somebody who has logged in does: the requests of their browser."""
 
     def __init__(self, hub: str, person: Person):
         self.person = person
@@ -161,7 +161,7 @@ class OnTheHub:
         return answer
 
     def ask(self, method: str, path: str, **details: object) -> requests.Response:
-        """A request to one's own server."""
+        """A request to this person's own server."""
         return self.call(method, f"{self.own}/{path}", **details)
 
     def run(self, command: str) -> str:

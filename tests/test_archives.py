@@ -211,7 +211,7 @@ def test_strange_characters_in_names_are_not_printed(course: Course, tmp_path: P
 BIG = notebook(remark="x" * 3000)
 Mend = Callable[
     [bytearray, int, int], object
-]  # changes an archive, given where its last entry stands in its directory and begins
+]  # changes an archive, given where its last entry is listed in its directory and where it begins
 
 
 def at(place: int, new: bytes, *, in_directory: bool = True) -> Mend:
@@ -233,7 +233,7 @@ def nothing(archive: bytearray, listed: int, begins: int) -> None:
 
 
 def with_extra(extra: bytes) -> Mend:
-    """Put an extra field behind the last name in the directory."""
+    """Put an extra field after the last name in the directory."""
 
     def insert(archive: bytearray, listed: int, begins: int) -> None:
         behind = listed + 46 + int.from_bytes(archive[listed + 28 : listed + 30], "little")
@@ -470,7 +470,7 @@ def test_names_that_are_no_text_are_told_apart(course: Course, download: Path) -
 def test_what_may_not_be_read_costs_only_itself(
     unreadable: str, course: Course, download: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As if for an ordinary user: the tests may be run by one who may read everything."""
+    """As for an ordinary user: the tests may be run by root, who may read everything."""
     put(download, "ada/02_masks.ipynb")
     put(download, "ben/02_masks.ipynb")
     forbidden = str(download / unreadable)

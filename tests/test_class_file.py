@@ -1,4 +1,4 @@
-"""class.toml: what it says counts, and what cannot be meant gets a sentence."""
+"""class.toml: what it says counts, and nonsense gets a sentence."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_new_class_decides_nothing(tmp_path):
 
 
 def test_every_line_of_the_new_file_can_be_used(tmp_path):
-    """Without its # each line is one that is understood, and names what there is."""
+    """Each line, without its #, is understood and names things that exist."""
     used = [line for line in TEMPLATE.split("\n") if re.match(r"(# )?(\[|\w+ = )", line)]
     lines = [line.removeprefix("# ") for line in used]
     rules = said(tmp_path, "\n".join(lines))

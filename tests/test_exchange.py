@@ -47,7 +47,7 @@ def go_the_whole_way(me: Person, exchange: Path) -> None:
     said = me.run("nbgrader", "collect", STEM, folder=folder)
     assert "cheating attempt" not in said
     collected = Course(folder).submitted(STEM, me.name).parent
-    mailed = Course(folder).submitted(STEM, "ada").parent  # another one came by mail: no secret, no time
+    mailed = Course(folder).submitted(STEM, "ada").parent  # another one came by mail, without the secret and the time
     copy = (
         f"from shutil import copytree; copytree({str(collected)!r}, {str(mailed)!r}, ignore=lambda *_: {NOT_BY_MAIL})"
     )

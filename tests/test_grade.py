@@ -1,4 +1,4 @@
-"""Grading a class: who ends how, what is entered, what is done again, and what is kept."""
+"""Grading a class: how each submission ends, what is entered, what is graded again, and what is kept."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def is_flagged(course, student):
 
 
 def lost_metadata():
-    """All metadata are gone, and whoever did it rewrote what could have told the cells apart."""
+    """All metadata are gone, and everything that could have told the cells apart was rewritten too."""
     notebook = solved()
     for number, cell in enumerate(notebook.cells):
         cell.metadata = {}

@@ -146,7 +146,7 @@ def test_a_reference_of_an_earlier_exercise_may_be_used():
 
 
 def test_a_demonstration_on_the_students_own_code_costs_nothing_where_that_is_wrong():
-    """In the walls `yours` gives the course's own, once the exercise has been graded."""
+    """Inside the walls `yours` gives the course's own, once the exercise has been graded."""
     code = "def decoder_mask(lengths, n):\n    return reference.padding_mask(lengths, n)[:, None, :] & triangle(n)"
     wrong = "def causal_mask(n):\n    return None"
     notebook = submission(STEM, solutions(STEM) | {"decoder_mask": code, "causal_mask": wrong})
@@ -276,7 +276,7 @@ def test_a_run_that_finds_no_time_keeps_what_the_run_before_it_has_found(monkeyp
 
 
 def test_a_misspelt_name_does_not_run_the_demonstrations(monkeypatch):
-    """It would cost an honest student's class a training in notebook 8."""
+    """In notebook 8, a typing error would otherwise cost the time of a training."""
     trials = []
 
     class Trial(judge.Trial):

@@ -1,4 +1,4 @@
-"""Points that rest on the word of the process in which student code runs: there are none.
+"""No point is given on the word of the process in which student code runs.
 
 Each answer here gets around the watch that runs beside it, or rewrites what a model remembers. It earns no more than
 the same answer without its trick.
@@ -121,7 +121,7 @@ def points(name: str, answer) -> float:
 
 
 def step(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """A right step, but for the mode of the model."""
+    """A right step, except for the mode of the model."""
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
     loss = training.sequence_loss(logits, targets, pad_id)

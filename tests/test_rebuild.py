@@ -87,7 +87,7 @@ def markdown(text: Any) -> dict[str, Any]:
 
 
 def tagged(data: dict[str, Any], grade_id: str, text: str) -> dict[str, Any]:
-    """A new cell that calls itself what another is called."""
+    """A new cell with the name of another one."""
     return code(text, nbgrader=dict(cell(data, grade_id)["metadata"]["nbgrader"]))
 
 
@@ -703,7 +703,7 @@ def test_a_cell_full_of_data_is_for_a_person(master: NotebookNode, submission: d
     "key", ["source", "metadata", "cell_type", "id", "outputs", "attachments", "nbgrader", "grade_id", "tags", "points"]
 )
 def test_no_value_in_a_cell_does_harm(key: str, value: Any, master: NotebookNode, submission: dict[str, Any]) -> None:
-    """Whatever stands in an extra cell or in a check, the instructor's cells come out as they are."""
+    """Whatever is in an extra cell or in a check, the instructor's cells come out as they are."""
     for each in (code("1"), cell(submission, "window_mask_check")):
         holder = {"nbgrader": each["metadata"], "tags": each["metadata"]}.get(key, each)
         if key in ("grade_id", "points"):

@@ -216,7 +216,7 @@ def shown_in_masks(tmp_path_factory):
 
 
 def test_everything_that_the_course_shows_says_nothing(shown_in_masks):
-    """Who answered as the course does, or made a mistake that it knows, is like many others."""
+    """Students who answer as the course does, or make a mistake that it knows, are like many others."""
     for exercise in (e for e in all_exercises().values() if e.topic == "masks"):
         for program in (exercise.reference, *exercise.alternatives, *exercise.misconceptions):
             text = inspect.getsource(program).partition("\ndef ")

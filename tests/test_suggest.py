@@ -135,7 +135,7 @@ def test_a_password_is_not_repeated(course):
 
 
 def test_no_command_is_suggested_in_another_way():
-    """Nothing that the package says contains a command, but for what `suggest` makes."""
+    """Nothing that the package says contains a command, except what `suggest` makes."""
     words = re.compile(r"python -m autograder (?!--help|doctor)[a-z]")
     for path in sorted(PACKAGE.rglob("*.j2")):
         assert not words.search(path.read_text(encoding="utf-8")), path

@@ -344,7 +344,7 @@ def test_versions_in_an_archive_are_told_apart_by_their_own_dates(course: Course
 
 
 def test_repositories_of_any_name(course: Course, download: Path) -> None:
-    """All that the names of the folders share is the assignment's, if git has made every one of them."""
+    """What the names of all folders share is the assignment's name, if git has made every one of them."""
     for name in ("transformers-spring-kgoedel", "transformers-spring-ada-l"):
         put(download, f"{name}/02_masks.ipynb")
         put(download, f"{name}/.git/HEAD", b"ref")
@@ -466,7 +466,7 @@ def test_nobody_becomes_another_by_ending_with_the_name(stranger: str, course: C
 
 @pytest.mark.parametrize("login", ["al1815", "k-goedel", "eve-kgoedel", "ada", "Ada-Lovelace"])
 def test_who_chooses_a_login_does_not_choose_whose_a_repository_is(login: str, course: Course, download: Path) -> None:
-    """Everybody may call themselves at GitHub as they like: if the roster knows logins, these count, to the letter."""
+    """People choose their own logins on GitHub: if the roster has logins, only an exact match counts."""
     with_roster(course, OWN)
     for name, remark, date in (("masks-KGoedel", "Ada's", MONDAY), (f"masks-{login}", "a stranger's", TUESDAY)):
         put(download, f"{name}/02_masks.ipynb", notebook(remark=remark), date)

@@ -10,7 +10,7 @@ A cell of the source says what it is in a few words after its `# %%`:
     # %% exercise causal_mask              the student writes between ### BEGIN SOLUTION and ### END SOLUTION
     # %% check causal_mask                 holds the line `check(causal_mask)`; its points come from the exercise
     # %% figure Who may look at whom       mostly draws; folded behind a first line that says so
-    # %% claims                            says in code what the text says of the cell above; no student gets it
+    # %% claims                            says in code what the text says about the cell above; no student gets it
     # %% answer why_causal 2 [markdown]    a written answer, marked by hand, worth 2 points
 
 What nbgrader needs to know is derived from these words. After each check a locked cell is added in which the grader
@@ -65,7 +65,7 @@ CONTENTS_HEAD = '''\
 """Written by `make build` from solutions/: stem, title, minutes and written points of each notebook."""
 
 CONTENTS = ('''
-CLAIMS = "from autograder.authoring.claims import claim\n\n"  # stands above each cell of claims
+CLAIMS = "from autograder.authoring.claims import claim\n\n"  # comes before each cell of claims
 EXERCISE_MARK = re.compile(r"\{\{exercise (\w+)\}\}")
 YOURS = re.compile(r"""\byours\(\s*["'](\w+)["']""")
 QUESTION_MARK = re.compile(r"\{\{(open_)?question (\w+)\}\}")

@@ -81,7 +81,7 @@ class Budget:
 
 
 class ZipStream(io.BufferedReader):
-    """The file of an archive, as zipfile is to see it.
+    """The file of an archive, as zipfile should see it.
 
     zipfile makes an object of each entry before anybody can count them, and refuses the whole archive for one entry
     that it does not like. So the directory is counted as it is read and, if `mends`, made of entries that it likes.
@@ -109,7 +109,7 @@ class ZipStream(io.BufferedReader):
 
 
 def directory_entries(directory: bytes) -> Iterator[bytes]:
-    """The entries of an archive's directory, one after another, up to one that is none."""
+    """The entries of an archive's directory, one after another, up to the first that is not an entry."""
     start = 0
     while directory.startswith(DIRECTORY_ENTRY, start) and start + SHORTEST_ENTRY <= len(directory):
         stop = start + SHORTEST_ENTRY + sum(struct.unpack_from("<3H", directory, start + 28))
@@ -122,7 +122,7 @@ def is_readable(entry: bytes) -> bool:
     end = b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 1, 1, len(entry), 0, 0)
     try:
         zipfile.ZipFile(io.BytesIO(entry + end)).close()
-    except Exception:  # of many kinds: zipfile expects archives of programs, not of enemies
+    except Exception:  # of many kinds: zipfile does not expect hostile archives
         return False
     return True
 
@@ -141,7 +141,7 @@ def simplified(entry: bytes) -> bytes:
 
 @contextmanager
 def opened_zip(path: Path, most_files: float) -> Iterator[zipfile.ZipFile]:
-    """An archive without the entries' power to make each other unreadable. Raises: NoZip, TooMuch."""
+    """An archive in which no entry can make the others unreadable. Raises: NoZip, TooMuch."""
     with ExitStack() as files:
         try:
             stream = files.enter_context(ZipStream(path, most_files))
@@ -174,7 +174,7 @@ def entry_name(entry: zipfile.ZipInfo) -> str:
 
 
 def entry_date(entry: zipfile.ZipInfo) -> datetime | None:
-    """When the file was written, in UTC: by the field that says so, else by the field in local time."""
+    """When the file was written, in UTC: by the field that says so, otherwise by the field in local time."""
     extra = entry.extra
     while len(extra) >= 4:
         kind, size = struct.unpack("<HH", extra[:4])

@@ -204,7 +204,7 @@ def flag(gradebook: Gradebook, assignment: str, student: str) -> None:
 
 
 def unflag(gradebook: Gradebook, assignment: str, student: str) -> None:
-    """Remove our flag, for which there is no reason any more. What a person has flagged stays flagged."""
+    """Remove our flag if there is no reason for it any more. What a person has flagged stays flagged."""
     gradebook.find_submission_notebook(assignment, assignment, student).flagged = False
     gradebook.db.commit()
 
@@ -236,8 +236,8 @@ def came_by_exchange(course: Course, assignment: str) -> bool:
 
 
 def complete_for_exchange(course: Course, folder: Path) -> None:
-    """nbgrader's release_feedback stops at the first student without these files. Whose work came in another way gets
-    them too: an empty time, and a secret that nobody knows."""
+    """nbgrader's release_feedback stops at the first student without these files. Students whose work came in another
+    way get them too: an empty time, and a secret that nobody knows."""
     for name, content in ((STAMP, ""), (SECRET, secrets.token_hex(16))):
         if not (folder / name).exists():
             course.ledger.write(folder / name, content)

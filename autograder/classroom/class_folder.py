@@ -1,8 +1,8 @@
-"""The folder of a class: its configuration, its secret seed, and all that is handed in and graded.
+"""The folder of a class: its configuration, its secret seed, and everything that is handed in and graded.
 
 The instructor chooses where it is; it is never inside this package. What its `nbgrader_config.py` says holds for every
-command here, for nbgrader's own commands and for formgrader alike. Nothing here imports torch or nbgrader: it is needed
-before the processes are started that run student code.
+command here, for nbgrader's own commands and for formgrader alike. Nothing here imports torch or nbgrader: it is
+needed before the processes that run student code are started.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def configuration(folder: Path, db: str = "") -> Config:
 
 
 def gradebook_address(folder: Path, db: str = "") -> str:
-    """`db` if it was said, else what the class's configuration says."""
+    """`db` if it was given, otherwise what the class's configuration says."""
     if db or not (folder / CONFIG.name).exists():
         return db or f"sqlite:///{folder / 'gradebook.db'}"
     return str(configuration(folder).CourseDirectory.db_url)

@@ -1,6 +1,6 @@
 """Imports a download: every notebook goes to submitted/STUDENT/ASSIGNMENT/, or the report says why not.
 
-Recognised without being told:
+These are recognised without any options:
 
     ada/02_masks/02_masks.ipynb, ada/02_masks.ipynb                    a folder for each student
     ada/Copy of 02_masks.ipynb, ada/homework.ipynb                     renamed: the content says which assignment it is
@@ -11,8 +11,8 @@ Recognised without being told:
     masks-ada/02_masks.ipynb, beside masks-ben/02_masks.ipynb          repositories of GitHub Classroom
     ada_02_masks.ipynb, Copy_of_02_masks_ada.ipynb                     all in one folder, from Colab too
 
-Anything else by a pattern. If class.toml names a roster, everybody is somebody on it. A notebook in which nothing was
-written is no submission. A submission that is replaced is kept in earlier/.
+Anything else needs a pattern. If class.toml names a roster, every submission belongs to somebody on it. A notebook in
+which nothing was written is not a submission. A submission that is replaced is kept in earlier/.
 
 `download` finds the notebooks and `archives` unpacks them, `whose` and `releases` tell whose each is and which
 assignment, `placing` writes; this module decides.
@@ -75,9 +75,9 @@ class Collected:
 def collect(course: Course, downloaded: Path, assignment: str | None = None, pattern: str | None = None) -> Collected:
     """Put the notebooks of a folder or zip into the course's submitted/ folder.
 
-    assignment: take the files for this one. Else their names say which one they are for, or their contents.
+    assignment: take the files for this one. Otherwise their names say which one they are for, or their contents.
     pattern: a regular expression that is searched in the path of each file (with / between folders), with a group
-        `student` and, if it likes, a group `assignment`: r"(?P<student>[^/]+)/week\\d/(?P<assignment>\\w+)".
+        `student` and, optionally, a group `assignment`: r"(?P<student>[^/]+)/week\\d/(?P<assignment>\\w+)".
     """
     if not course.released():
         first = course.command("release")
@@ -214,7 +214,7 @@ class Collector:
                 self.placed[number] = replace(placed, reason=f"{placed.reason} {sentence}")
 
     def are_of_different_people(self, versions: list[Claim]) -> bool:
-        """Does a folder hold further folders, each with this assignment, and no notebook? A class, perhaps."""
+        """Does a folder hold further folders, each with this assignment, and no notebook? It may be a class."""
         if not all(claim.by == "folder" for claim in versions):
             return False
         homes = {self.whose.folders_of(claim.found.home)[(self.whose.level or 0) + 1 :] for claim in versions}

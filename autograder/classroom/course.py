@@ -51,7 +51,7 @@ class Course:
     """Where a course lies, and the address of its gradebook."""
 
     root: Path = Path(DEFAULT)
-    db: str = ""  # if it is another one than the configuration says
+    db: str = ""  # if it is not the one in the configuration
 
     def command(self, *words: str) -> str:
         """A command to suggest for this class."""
@@ -79,7 +79,7 @@ class Course:
 
     @property
     def ledger(self) -> Ledger:
-        """Every file of a command goes through it: what a person has made of the file before is kept."""
+        """Every file that a command writes goes through it: a version that a person has edited is kept."""
         return ledger_of(self.root)
 
     def gradebook(self) -> Gradebook:

@@ -59,7 +59,7 @@ class Found:
     parts: tuple[str, ...]  # folders, archives without their ending, and the file's name
     copy: Path
     own_date: datetime | None  # UTC
-    parcel: Parcel | None = None  # if a student packed it: then its own name and date are what the student likes
+    parcel: Parcel | None = None  # if a student packed it: then its own name and date are whatever the student chose
 
     @property
     def path(self) -> str:
@@ -86,7 +86,7 @@ class Found:
 
 
 def shown(parts: tuple[str, ...]) -> str:
-    """A path for the report: of one line, and not endless."""
+    """A path for the report: on one line, and not endless."""
     path = printable("/".join(parts))
     return path if len(path) <= 300 else f"{path[:200]}…{path[-99:]}"
 
@@ -210,7 +210,7 @@ class Download:
                 self.leave(parts, f"It cannot be unpacked: {why(error)}.")
 
     def is_wanted(self, parts: tuple[str, ...]) -> bool:
-        """Is it a notebook, or an archive that may hold some? All else is listed, and stays where it is."""
+        """Is it a notebook, or an archive that may hold some? Everything else is listed, and stays where it is."""
         name = parts[-1]
         if NOTEBOOK.fullmatch(name) or name.lower().endswith(".zip") or name == SECRET:
             return True

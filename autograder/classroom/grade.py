@@ -2,7 +2,7 @@
 
 One process writes: the gradebook, the autograded notebooks and the verdicts. Workers judge (see `work`), in processes
 forked from this one or on a Dask cluster. A verdict is written when everything else of its submission is, so whatever
-has a verdict is done, and an interrupted run goes on where it stopped.
+has a verdict is done, and an interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def grade(
         except KeyboardInterrupt:
             summary.left = list(left)
         except (SQLAlchemyError, OSError) as error:
-            saved = "What was finished is saved: the same command goes on from there."
+            saved = "What was finished is saved: the same command continues from there."
             raise CourseError(f"No more can be saved ({type(error).__name__}: {error}). {saved}") from error
     return summary
 
@@ -364,7 +364,7 @@ class Worker:
 
     def begin(self, task: Task) -> None:
         self.deadline = time.monotonic() + task.patience.submission + JUDGES_OWN_SECONDS
-        with contextlib.suppress(OSError):  # it has died while it was idle: `result` will tell
+        with contextlib.suppress(OSError):  # it died while it was idle: `result` will notice
             self.connection.send(task)
 
     def result(self) -> Result | None:

@@ -23,7 +23,7 @@ EARLIER = "%Y-%m-%d_%H-%M-%S"  # the names of versions in earlier/
 
 
 def existing_date(target: Path) -> datetime:
-    """When a submission was handed in: as nbgrader reads it, else when its file was written."""
+    """When a submission was handed in: as nbgrader reads it, otherwise when its file was written."""
     try:
         return parse_utc((target.parent / STAMP).read_text(encoding="utf-8").strip()).replace(tzinfo=UTC)
     except (OSError, ValueError, OverflowError):
@@ -51,7 +51,7 @@ def keep_as_earlier(file: Path, date: datetime, folder: Path) -> Path:
 
 
 def choose_version(course: Course, assignment: str, student: str, rules: Rules, roster: Roster) -> str:
-    """If the last version on time counts: have it lie in submitted/. Returns: a sentence if that changed something.
+    """If the last version on time counts: put it into submitted/. Returns: a sentence if that changed something.
 
     A version that came too late is kept in earlier/ and returns when the deadline is extended.
     """

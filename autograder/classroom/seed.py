@@ -1,8 +1,8 @@
 """The seed of a class's hidden cases: a secret of its own, made at the first release and kept for good.
 
 It lies in the class's folder, in a file that only its owner can read. It is in no notebook and in no verdict; a verdict
-holds a short digest, which tells one seed from another. With another seed come other cases, so a seed that has gone
-missing is never replaced without a word.
+holds a short digest, which tells one seed from another. Another seed means other cases, so a seed that has gone
+missing is never replaced silently.
 """
 
 from __future__ import annotations

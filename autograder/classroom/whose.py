@@ -1,7 +1,7 @@
 """Whose a notebook is: what Moodle, Canvas, nbgrader, Colab, GitHub Classroom and people call files and folders.
 
-The names that are understood are listed in `collect`. If the class has a roster, everybody is somebody on it. What is
-not certain is left to a person, with the reason.
+The names that are understood are listed in `collect`. If the class has a roster, every submission belongs to somebody
+on it. What is not certain is left to a person, with the reason.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ class Whose:
         return replace(claim, by="Canvas", late=bool(match["late"]), lms=lms)
 
     def is_from_lms(self, found: Found, depth: int) -> bool:
-        """Is a name that looks like an LMS's one, or did a student give it to something in their own folder?"""
+        """Does a name that looks like an LMS's come from the LMS, or did a student give it to something in their own
+        folder?"""
         if depth == 0:
             return True
         if depth > self.depth_of_all:
@@ -217,15 +218,15 @@ class Whose:
         return "-".join(words[self.words_of_repositories(words) :])
 
     def words_of_repositories(self, words: list[str]) -> int:
-        """How many words in front stand for the assignment: those that all folders share, up to the last that an
-        assignment may be called by. If git has made all of these folders, then all that they share."""
+        """How many words at the beginning name the assignment: those that all folders share, up to the last word that
+        may be part of an assignment's name. If git has made all of these folders, all that they share."""
         shared = self.shared_words(words)
         if self.are_repositories and len(self.students_folders) > 1:
             return shared
         return max((n + 1 for n in range(shared) if self.is_of_an_assignment(words[n])), default=0)
 
     def shared_words(self, words: list[str]) -> int:
-        """How many of these words stand in front in the names of all students' folders."""
+        """With how many of these words the names of all students' folders begin."""
         others = [folder.split("-") for folder in self.students_folders]
         shared = 0
         while shared < min(map(len, [words, *others])) - 1 and all(o[shared] == words[shared] for o in others):
@@ -285,7 +286,7 @@ class Whose:
 
 
 def lms_name(found: Found) -> tuple[int, re.Match[str] | None]:
-    """The outermost name in the way of an LMS, and how deep it lies: what is inside of it is the student's."""
+    """The outermost name in the way of an LMS, and how deep it lies: what is inside it is the student's."""
     for depth, part in enumerate(found.given):
         if match := MOODLE.fullmatch(part) or CANVAS.fullmatch(part) or INBOUND.fullmatch(part):
             return depth, match

@@ -44,7 +44,7 @@ from course_lib.exercises import all_exercises
 CHECK, HIDDEN = "_check", "_hidden"
 OPTIONAL = "_optional"  # the check of an exercise that does not count in this class
 USES_THE_REFERENCE = "uses_the_reference"
-MOST_RESTARTS = 5  # of a run whose code keeps ending its process
+MOST_RESTARTS = 5  # for a run whose code keeps ending its process
 LOOKS_INSIDE = re.compile(
     r"__code__|__globals__|__closure__|f_code|f_locals|getsource|course_lib\.checking|get_objects|get_referrers|settrace"
     r"|setprofile|currentframe|_getframe|ctypes|tb_frame|f_back|\b(?:inspect|dis|gc|marshal)\b"
@@ -117,7 +117,7 @@ class Submission:
 
     @property
     def trains(self) -> bool:
-        """Whether right answers have to do with optimisers."""
+        """Whether right answers use optimisers."""
         return any("optim" in inspect.getsource(all_exercises()[name].reference) for name in self.exercises)
 
     @functools.cached_property
@@ -144,7 +144,7 @@ class Trial:
         self.patience = submission.patience
         self.reports: dict[str, Report] = {}
         self.unfinished: set[str] = set()  # exercises for which no time was left
-        self.missing: set[str] = set()  # names that the student's code looked for in vain
+        self.missing: set[str] = set()  # names that the student's code did not find
         self.fatal: set[int] = (
             set() if seen is None else set(seen.fatal)
         )  # cells that ended their runner: not run again
@@ -378,7 +378,7 @@ class Trial:
 
     def note_looks_inside(self, i: int, name: str) -> None:
         """Implementations are in the process of the test. Their disguise keeps code from being recognised at a glance,
-        but not from being taken apart: who does so is shown to a person.
+        but not from being taken apart: whoever does so is shown to a person.
         """
         own = [self.cells[j].source for j in self.cells_for(i, name) if self.by_student[j]]
         words = sorted(set(LOOKS_INSIDE.findall("\n".join(own))))

@@ -212,7 +212,7 @@ def cleaned(page: str) -> str:
 
 
 def cleaned_markdown(source: str, attachments: Any) -> str:
-    """The HTML of a text, or the text as it stands if no HTML can be made of it."""
+    """The HTML of a text, or the text as it is if no HTML can be made of it."""
     renderer = FormulaRenderer(attachments)
     try:
         if len(without_pictures(source)) > MOST_OF_MARKDOWN:
@@ -271,7 +271,7 @@ GRADE_ID = re.compile(r"[\w-]+", re.ASCII)  # nbgrader's own rule
 def tidy(cell: NotebookNode) -> None:
     """Leave out hidden tests and whatever is too long. Metadata that would shape the page goes too."""
     details = as_dict(as_dict(cell.get("metadata")).get("nbgrader"))
-    is_test = bool(details.get("grade") and not details.get("solution"))  # nothing of the student's stands in it
+    is_test = bool(details.get("grade") and not details.get("solution"))  # nothing in it is the student's
     cell.cell_type = cell.get("cell_type") if cell.get("cell_type") in ("code", "markdown") else "raw"
     cell.source = as_text(cell.get("source"))
     if is_test:
@@ -306,7 +306,7 @@ def within_measure(cells: Sequence[NotebookNode]) -> list[NotebookNode]:
 
 
 def length_of_text(output: NotebookNode) -> int:
-    """How much there is to read in an output. A picture is no text."""
+    """How much there is to read in an output. A picture is not text."""
     texts = [output.get("text", ""), *output.get("traceback", [])]
     texts += [content for kind, content in output.get("data", {}).items() if kind.startswith("text/")]
     return sum(map(len, texts))

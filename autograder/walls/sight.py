@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]  # the project, or the folder that th
 PACKAGES = ("autograder", "course_lib")
 DISTRIBUTION = "transformer-course"
 AMONG_PACKAGES = ("site-packages", "dist-packages")
-# Of a project, of an installed course, and of a class: what would be worth reading. One file for each pattern is tried.
+# What would be worth reading in a project, an installed course and a class. One file is tried for each pattern.
 OF_A_PROJECT = (
     *("course_lib/masks.py", "course_lib/exercises/masks/*.py", "autograder/hidden/masks.py"),
     *("autograder/classroom/sample.py", "solutions/*.py", "tests/*.py", ".git/HEAD", ".git/config"),
