@@ -10,7 +10,7 @@ import threading
 from html.parser import HTMLParser
 
 import pytest
-from lab import browser_page, contrast, find_chromium
+from lab import browser_page, contrast, find_chromium, wcag_problems
 from made_up_class import (
     ASSIGNMENT,
     HOSTILE,
@@ -561,6 +561,8 @@ def test_browser_needs_no_sideways_scrolling(page, width, scheme):
     page.emulate_media(color_scheme=scheme)
     page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
     assert not scrolls_sideways(page)
+    if width == 390:
+        assert wcag_problems(page) == []
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     brightness = sum(map(int, re.findall(r"\d+", background))) / 3
     assert brightness > 200 if scheme == "light" else brightness < 60
@@ -583,7 +585,7 @@ def test_browser_shows_tables_and_long_names_whole_on_a_phone(page, tmp_path):
 
 @pytest.mark.browser
 @in_a_browser
-def test_browser_shows_the_projector_large_and_whole(page, address):
+def test_browser_shows_the_projector_large_and_whole(page, address, course):
     """Nothing is cut off or smaller than 18 pixels, on a projector and on a phone."""
     other = page.context.browser.new_page()
     other.goto(address.replace("report.html", "projector.html"))
@@ -598,6 +600,9 @@ def test_browser_shows_the_projector_large_and_whole(page, address):
     assert min(sizes) >= 18
     cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== 'inline').length"
     assert other.locator("main *").evaluate_all(cut) == 0
+    for name in ("projector.html", write_report(course, student="ken").name):
+        assert other.goto(address.replace("report.html", name)).ok
+        assert wcag_problems(other) == [], name
     other.close()
 
 
