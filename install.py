@@ -1,4 +1,4 @@
-"""Makes the course's environment in .venv, and says what it is doing: `python install.py`, where there is no `make`.
+"""Makes the course's environment in .venv, and says what it is doing. Without `make`, run `python install.py`.
 
 `make` runs this file too. It needs only the standard library, and leaves alone any .venv that it did not make.
 After an interruption or a failure, run the same command again: pip keeps what it has downloaded.
@@ -54,7 +54,7 @@ def main() -> int:
         return 130
 
 
-# What is installed for each purpose: extras of the project, and what they bring.
+# What is installed for each purpose: extras of the project, and what they contain.
 PURPOSES = {
     "lab": ("lab,grader", "PyTorch, JupyterLab, nbgrader"),
     "book": ("lab,grader,book", "PyTorch, JupyterLab, nbgrader and Sphinx"),

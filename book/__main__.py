@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="add the atlas pages of these exercises: names, or a file such as work/.course_progress.json",
     )  # fmt: skip
     parser.add_argument(
-        "--whole", action="store_true", help="execute the notebooks with the whole trainings, which takes far longer"
+        "--whole", action="store_true", help="execute the notebooks with the full trainings, which takes far longer"
     )
     parser.add_argument("--out", type=Path, default=ROOT / "site", help="the folder of the site (default: site/)")
     options = parser.parse_args(arguments)

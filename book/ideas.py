@@ -16,7 +16,7 @@ from course_lib.checking.diagnosis import deed_of
 from course_lib.checking.merge import edits_of, tokens_of
 
 FILE = Path(__file__).with_name("ideas.toml")
-SENTENCE = re.compile(r"(?<=[.:!?]) +")  # where the first one ends; behind it stands what would be right
+SENTENCE = re.compile(r"(?<=[.:!?]) +")  # where the first one ends; the rest says what would be right
 LAYOUT = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.NL}
 
 Program = Callable[..., Any]

@@ -39,7 +39,7 @@ class Edition:
     """What a book holds."""
 
     with_solutions: bool = False
-    is_whole: bool = False  # executed with the whole training
+    is_whole: bool = False  # executed with the full trainings
     passed: frozenset[str] = frozenset()  # a student's edition: exercises whose atlas pages are in it
 
     @property
@@ -107,7 +107,7 @@ def front_page(edition: Edition) -> str:
         "with the course's own solutions."
     )
     how = (
-        "All outputs are those of the whole trainings."
+        "All outputs come from the full trainings."
         if edition.is_whole
         else "Notebooks that train for minutes were executed with a shorter training; their pages say so."
     )
@@ -172,7 +172,7 @@ def run_sphinx(edition: Edition, source: Path, extra: Path, target: Path, doctre
         "myst_heading_slug_func": f"{__name__}.{heading_anchor.__name__}",
         "myst_disable_syntax": ["myst_role", "myst_target", "myst_line_comment", "myst_block_break"],
         "highlight_language": "python",
-        # Code is shown as people wrote it, be it Python or not.
+        # Code is shown as people wrote it, whether or not it is Python.
         "suppress_warnings": ["misc.highlighting_failure"],
     }
     warnings = io.StringIO()

@@ -23,7 +23,7 @@ from playwright.sync_api import Locator, Page, Route, TimeoutError, expect, sync
 ROOT = Path(__file__).resolve().parents[1]
 STUDENT_LAB = ROOT / "autograder" / "student_lab"
 TOKEN = "testing"
-HANGS = 600  # seconds after which something hangs, however busy the machine is
+HANGS = 600  # seconds after which something must be hanging, however busy the machine is
 expect.set_options(timeout=HANGS * 1000)
 # All cells in the page at once, not only those in view; no news.
 SETTINGS = {

@@ -37,7 +37,7 @@ from course_lib.alt_text import alt_text, as_outputs, title_of_cell
 from course_lib.exercises import all_exercises
 from course_lib.plotting import show_matrix
 
-# nbgrader fills in a submission before it adds it; the theme is a little behind Sphinx
+# nbgrader fills in a submission before it adds it; the theme is a little older than Sphinx
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
     pytest.mark.filterwarnings("ignore::PendingDeprecationWarning"),
@@ -87,7 +87,7 @@ def served(site) -> Iterator[str]:
 
 
 def solutions_of(stem: str) -> dict[str, str]:
-    """Name of the exercise or question -> what stands between the marks."""
+    """Name of the exercise or question -> what is between the marks."""
     cells = build.solution_notebook(stem).cells
     found = {cell.id: SOLUTION.findall(cell.source) for cell in cells}
     return {name: "\n".join(parts) for name, parts in found.items() if parts}
@@ -99,7 +99,7 @@ def squeezed(text: str) -> str:
 
 @with_masks
 def test_no_line_of_a_solution_is_in_the_students_edition(pages):
-    """But what the student's notebooks or the hints say themselves, and the answers to what has been passed."""
+    """Except what the student's notebooks or the hints say themselves, and the answers to what has been passed."""
     public = [cell.source for stem in build.stems() for cell in released_notebook(stem).cells]
     public += [hint for exercise in all_exercises().values() for hint in exercise.hints]
     known = squeezed("\n".join(public))

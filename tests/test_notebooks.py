@@ -127,7 +127,7 @@ def test_feedback_names_the_mistakes(course):
     for _, _, words in MISTAKES.values():
         assert words in page
     of_masks = [name for name in all_hidden() if all_exercises()[name].topic == "masks"]
-    assert page.count(TITLE) == len(of_masks) - 1  # additive_mask is no Python
+    assert page.count(TITLE) == len(of_masks) - 1  # additive_mask is not valid Python
 
 
 @pytest.mark.xdist_group("00_start_here")

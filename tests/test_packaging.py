@@ -68,7 +68,7 @@ PYTHONS = LOCK["promised_pythons"](PROJECT["requires-python"])
 
 
 def installed_as_pinned() -> list[metadata.Distribution]:
-    """What is installed here at the very version that constraints.txt has (a local build counts as its version)."""
+    """What is installed here at exactly the version in constraints.txt (a local build counts as its version)."""
     found = [each for each in metadata.distributions() if each.metadata["Name"]]
     return [each for each in found if each.version.split("+")[0] == CONSTRAINTS.get(canonicalize_name(each.name))]
 
@@ -108,7 +108,7 @@ def brought_by(requirement: Requirement, found: set[tuple[str, ...]]) -> set[tup
 
 
 def test_every_package_that_the_course_brings_is_pinned() -> None:
-    """What is not pinned is another version next month."""
+    """What is not pinned may be a different version next month."""
     found: set[tuple[str, ...]] = set()
     for requirement in requirements("lab", "grader", "book", "test"):
         brought_by(requirement, found)
@@ -181,7 +181,7 @@ def test_conda_can_take_environment_yml_from_another_folder(source_copy: Path) -
 
 
 def test_makefile_takes_the_pythons_that_the_project_takes() -> None:
-    """The Makefile cannot read pyproject.toml before it has a Python, so the range stands in it once more."""
+    """The Makefile cannot read pyproject.toml before it has a Python, so the range is repeated there."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     bounds = re.findall(r"not \(3, (\d+)\) <= sys\.version_info < \(3, (\d+)\)", makefile)
     assert [f">=3.{low},<3.{high}" for low, high in bounds] == [PROJECT["requires-python"]]

@@ -244,7 +244,7 @@ def test_answers_without_a_name_are_grouped_by_what_they_fail(report):
     assert first.property == "the first position sees only itself, the last one sees all"
     assert first.students == ("emmy", "ida", "ken")
     assert first.messages[0][1] == 3
-    assert len(first.examples) == 1, "three times the same, but for a comment"
+    assert len(first.examples) == 1, "three times the same, except for a comment"
     assert "emmy" not in first.examples[0]
 
 
@@ -403,7 +403,7 @@ def test_broken_verdict_costs_only_its_student(content, tmp_path):
     [broken] = report.with_status("flagged")
     assert broken.student == "ben"
     assert "The verdict cannot be read" in broken.verdict.reason
-    assert "Run: python -m autograder grade 02_masks" in broken.verdict.reason
+    assert "python -m autograder grade 02_masks" in broken.verdict.reason
     assert "ben" in write_report(course).read_text(encoding="utf-8")
 
 

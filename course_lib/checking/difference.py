@@ -87,7 +87,7 @@ def relations(difference: Difference) -> Iterator[str]:
     if want.dim() >= 2 and want.shape[-1] == want.shape[-2] and same(got, want.mT):
         yield "It is the transpose of the expected one: rows and columns are swapped."
         return
-    if want.std() < 1e-6:  # all alike: turning or moving it would change nothing
+    if want.std() < 1e-6:  # all alike: reversing or shifting it would change nothing
         return
     for axis in range(want.dim()):
         if want.shape[axis] > 1 and same(got, want.flip(axis)):

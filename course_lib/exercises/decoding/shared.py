@@ -29,7 +29,8 @@ def expect_ids(got, shape=None, what="the result"):
 
 
 def asked(subject, arguments, essence):
-    """The subject's answer. Its trace gets the essence, so that a mistake is known however the answer is packed."""
+    """The subject's answer. Its trace records the essence, so that a mistake is recognised however the answer is
+    packed."""
     before = len(subject.trace)
     answer = subject(*arguments)
     changes = [event for event in subject.trace[before:] if event.question == "changed"]
@@ -43,7 +44,7 @@ def as_number(answer):
 
 
 def random_model(vocab, rows, seed, never=(), favour=None, scale=1.5):
-    """A model whose answers depend on the sentence and on the last three tokens. `never`: ids that are not for use."""
+    """A model whose answers depend on the sentence and on the last three tokens. `never`: ids that it never writes."""
     start = normal(rows, vocab, seed=seed) + 0.001 * torch.arange(vocab)  # so that no two sums are equal
     start[:, list(never)] -= 30
     if favour is not None:

@@ -48,7 +48,7 @@ multi_head_einsum = Exercise(
 
 
 def is_ordinary(case) -> bool:
-    """Large scores have a property of their own: whoever overflows loses no other point."""
+    """Large scores have a property of their own, so that an overflow costs no other points."""
     return bool(case["x"].abs().max() < 25)
 
 
@@ -528,7 +528,7 @@ def scales_by_the_length(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def scales_the_weights(x, w_q, w_k, w_v, w_o, num_heads):
-    """You divide by √d_k after the softmax. The scores are divided, before it.
+    """You divide by √d_k after the softmax. Divide the scores, before it.
 
     So the rows of the weights no longer sum to 1.
     """
@@ -628,7 +628,7 @@ def leaves_the_softmax_out(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def uses_a_sigmoid(x, w_q, w_k, w_v, w_o, num_heads):
-    """You use a sigmoid, which decides each weight alone. Keys compete for attention: softmax.
+    """You use a sigmoid, which decides each weight on its own. The keys have to compete: use softmax.
 
     So the rows of the weights do not sum to 1.
     """
@@ -687,7 +687,7 @@ def turns_the_sign(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def picks_the_best_key(x, w_q, w_k, w_v, w_o, num_heads):
-    """Each of your queries takes its best key alone. In soft attention every key has a share."""
+    """Each of your queries takes only its best key. In soft attention every key has a share."""
     d_model = x.shape[-1]
     d_k = d_model // num_heads
     w_q = w_q.reshape(d_model, num_heads, d_k)
@@ -858,7 +858,7 @@ def exchanges_keys_and_values(x, w_q, w_k, w_v, w_o, num_heads):
 
 @multi_head_einsum.misconception
 def cuts_off_negative_projections(x, w_q, w_k, w_v, w_o, num_heads):
-    """You apply a ReLU to the projections. They are linear, with nothing behind them.
+    """You apply a ReLU to the projections. They are linear, with nothing after them.
 
     So no score can be negative.
     """
