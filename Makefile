@@ -5,7 +5,7 @@
 
 # The first of these that works is used. To choose: make lab PYTHON=python3.12 (after `make clean` if .venv exists).
 PYTHON ?= python3 python3.13 python3.12 python3.11
-# Passed on, for example: make lab LAB_ARGS=--port=9000, make test PYTEST_ARGS='-k masks'
+# These are passed on, for example: make lab LAB_ARGS=--port=9000, make test PYTEST_ARGS='-k masks'
 LAB_ARGS ?=
 PYTEST_ARGS ?=
 BRANCH ?= main
@@ -52,7 +52,7 @@ grade: $(LAB)  ## release the assignments, grade a sample class of 24, write fee
 	@$(PY) -m autograder sample
 
 wheel: $(LAB)  ## build dist/: the package that students install, and the one for instructors without this repository
-	@rm -rf build/lib  # what an earlier build has left there would be packed too
+	@rm -rf build/lib  # otherwise leftovers of an earlier build would be packed too
 	@$(PY) -m pip wheel -qq --no-deps --no-build-isolation -w dist .
 	@$(PY) -m autograder.authoring.wheel dist
 	@ls dist/*.whl
@@ -71,7 +71,7 @@ clean:  ## remove .venv and the tools' caches; your work stays
 # removed before its installation and written after it, so a stamp means that the installation was complete. After an
 # interruption there is none, and .venv is made again (pip has kept what it had downloaded).
 
-# Does .venv run, and was it made in this very folder? Its Python may have been upgraded since, or the folder
+# Does .venv work, and was it made in this folder? Its Python may have been upgraded since, or the folder
 # moved; an editable installation survives neither.
 VENV_RUNS := $(shell test "$$(cat .venv/folder 2>/dev/null)" = "$$(pwd -P)" && $(PY) -c 'import pip' 2>/dev/null && echo yes)
 

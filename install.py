@@ -1,4 +1,4 @@
-"""Makes the course's environment in .venv, and says what it is doing: `python install.py`, where there is no `make`.
+"""Makes the course's environment in .venv, and says what it is doing. Without `make`, run `python install.py`.
 
 `make` runs this file too. It needs only the standard library, and leaves alone any .venv that it did not make.
 After an interruption or a failure, run the same command again: pip keeps what it has downloaded.
@@ -30,14 +30,15 @@ NO_NETWORK = (
     "ConnectTimeoutError",
 )
 ADVICE = {
-    NO_NETWORK: "The package index cannot be reached. The first installation needs a network connection; "
-    "set a mirror or a proxy in pip's own settings.",
+    NO_NETWORK: "The package index cannot be reached: the first installation needs a network connection. "
+    "If you need a mirror or a proxy, set it in pip's own settings.",
     ("No space left on device",): "The disk is full: PyTorch needs 2 GB with --cpu, up to 8 GB without it on Linux.",
     (
         "Permission denied",
         "Read-only file system",
     ): "This folder, or the one for temporary files, cannot be written to.",
 }
+UNKNOWN = "Is there a network, and space on the disk? If pip uses a mirror, does it have every package? pip says:"
 
 
 def main() -> int:
@@ -53,7 +54,7 @@ def main() -> int:
         return 130
 
 
-# What is installed for each purpose: extras of the project, and what they bring.
+# What is installed for each purpose: extras of the project, and what they contain.
 PURPOSES = {
     "lab": ("lab,grader", "PyTorch, JupyterLab, nbgrader"),
     "book": ("lab,grader,book", "PyTorch, JupyterLab, nbgrader and Sphinx"),
@@ -131,23 +132,22 @@ def told(line: str) -> str:
         return f"downloading {name}, {download[2]}"
     if line.startswith("Installing collected packages:"):
         number = line.count(",") + 1
-        return f"unpacking {number} package{'s' if number > 1 else ''}"
+        return f"unpacking {number} packages: the last part of this step, a minute or more" if number > 9 else ""
     return ""
 
 
 def reason(log: str) -> str:
-    """Why pip failed, starting with its first error, and what to do about it."""
+    """Why pip failed and what to do about it. pip's own errors are shown where the cause is not known.
+
+    Where it is known they would mislead: without a network, pip speaks of versions that are in conflict.
+    """
+    known = [advice for signs, advice in ADVICE.items() if any(sign in log for sign in signs)]
     errors = re.search(r"^ERROR.*", log, re.MULTILINE | re.DOTALL)
     said = errors[0] if errors else "\n".join(log.splitlines()[-20:])
-    fits = [advice for signs, advice in ADVICE.items() if any(sign in log for sign in signs)]
-    what_to_do = (
-        fits[0]
-        if fits
-        else "Is there a network, and space on the disk? If pip uses a mirror, does it have every package?"
-    )
+    what_to_do = known[0] if known else f"{UNKNOWN}\n\n{said.rstrip()}\n"
     return (
-        f"{said.rstrip()}\n\npip could not install the course. {what_to_do}\npip's whole output is in {LOG}. "
-        "Then run the same command again: pip keeps what it has downloaded."
+        f"pip could not install the course. {what_to_do}\n"
+        f"Then run the same command again: pip keeps what it has downloaded. Its whole output is in {LOG}"
     )
 
 

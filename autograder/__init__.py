@@ -14,5 +14,5 @@
 import sys
 
 # nbformat imports jsonschema, and jsonschema, where it finds this package, has it build a parser for web addresses: a
-# second at every start, and nothing here has use for it.
+# second at every start, and nothing here needs it.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -16,9 +17,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from autograder.classroom.class_folder import DEFAULT, make_class, make_folder, require_class
+from autograder.classroom.class_folder import make_class, make_folder, require_class
 from autograder.errors import CourseError
 from autograder.files import told_of_kept_files
+from autograder.suggest import DEFAULT, command
 from autograder.walls.inside import walls
 from autograder.walls.sight import class_folders
 
@@ -31,9 +33,8 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 NO_WALLS = (
-    "This machine has no wall around student code (python -m autograder doctor says why). A submission could read "
-    "every file of yours and use your network. Grade on a machine with walls, or, if you trust the class, add "
-    "--without-walls."
+    "This machine has no wall around student code. A submission could read every file of yours and use your network. "
+    "Grade on a machine with walls, or, if you trust the class, add --without-walls. To see what is missing: {doctor}"
 )
 
 
@@ -162,8 +163,7 @@ def run_init(options: argparse.Namespace) -> int:
         say(f"made {escape(str(path))}")
     if not made:
         say(f"{escape(str(folder))} is a class already: nothing was changed.")
-    where = "" if folder == Path(DEFAULT).resolve() else f" --course {shlex.quote(str(folder))}"
-    say(f"Next: python -m autograder release{escape(where)}")
+    say(f"Next: {escape(command(folder, 'release', db=options.db))}")
     return 0
 
 
@@ -190,7 +190,7 @@ def run_collect(options: argparse.Namespace) -> int:
     for placed in collected.placed:
         remarks = placed.reason.removeprefix(f"It is {placed.assignment} of {placed.student}.").strip()
         say(f"  {escape(placed.student)}, {placed.assignment}: {escape(placed.path)}. {escape(remarks)}".rstrip())
-    for is_lost, heading in ((True, "could not be placed"), (False, "left where they are")):
+    for is_lost, heading in ((True, "could not be placed"), (False, "not needed")):
         left = [each for each in collected.unplaced if each.is_lost is is_lost]
         if left:
             say(f"[bold]{len(left)} {heading}:[/bold]")
@@ -215,16 +215,16 @@ def run_grade(options: argparse.Namespace) -> int:
         folders = class_folders(options.course, options.db)
         with ClusterWorkers(options.scheduler, options.without_walls, folders) as workers:
             return grade_all(options, workers)
-    require_walls(options.without_walls)
+    require_walls(options, options.without_walls)
     with local_workers(options) as workers:
         return grade_all(options, workers)
 
 
-def require_walls(told_so: bool) -> None:
+def require_walls(options: argparse.Namespace, told_so: bool) -> None:
     from autograder.walls.warm import walled_off
 
     if not told_so and not walled_off():
-        raise CourseError(NO_WALLS)
+        raise CourseError(NO_WALLS.format(doctor=command(options.course, "doctor", db=options.db)))
 
 
 class local_workers:
@@ -262,9 +262,10 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
     from autograder.judging.judge import Patience
 
     course = course_of(options)
-    assignments = [options.assignment] if options.assignment else [a for a in course.released() if course.students(a)]
+    assignments = [options.assignment] if options.assignment else handed_in_by(course, options.students)
     if not assignments:
-        raise CourseError("There is nothing to grade. Run: python -m autograder release, and then: collect FOLDER")
+        step = course.command("collect", "DOWNLOAD") if course.released() else course.command("release")
+        raise CourseError(f"There is nothing to grade. First run: {step}")
     interrupted = False
     for assignment in assignments:
         for student in strangers(course, assignment):
@@ -278,33 +279,51 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
                 course,
                 assignment,
                 workers,
-                students=options.students,
+                students=those_of(course, assignment, options),
                 force=options.force,
                 patience=Patience(cell=options.seconds, submission=options.budget),
                 progress=tell,
             )
-        show_summary(summary, options.force)
+        show_summary(course, summary, options.force)
         if summary.left:
             interrupted = True
             break
     return 130 if interrupted else 0
 
 
+def handed_in_by(course: Course, students: Sequence[str] | None) -> list[str]:
+    """The assignments that any of these students has handed in; None: anybody."""
+    handed_in = {assignment: set(course.students(assignment)) for assignment in course.released()}
+    unknown = sorted(set(students or ()) - set().union(*handed_in.values()))
+    if unknown:
+        raise CourseError(f"{unknown[0]} has handed in nothing.")
+    return [a for a, found in handed_in.items() if (found if students is None else found & set(students))]
+
+
 def strangers(course: Course, assignment: str) -> list[str]:
-    """Who has more time by class.toml, but is neither on the roster nor has handed in anything: a slip, perhaps."""
+    """Who has more time by class.toml, but is not on the roster and has handed in nothing: perhaps a typing error."""
     known = {*course.roster().by_id, *course.students(assignment)}
     return sorted(set(course.rules().of(assignment).extensions) - known)
 
 
+def those_of(course: Course, assignment: str, options: argparse.Namespace) -> list[str] | None:
+    """The students to grade in an assignment. If it was not named, those who were named need not all have it."""
+    if options.assignment or options.students is None:
+        return options.students
+    return [student for student in options.students if student in course.students(assignment)]
+
+
 def run_judge(options: argparse.Namespace) -> int:
-    """nbgrader, which calls this, enters the scores. Without a notebook it would not, so this does."""
+    """nbgrader, which calls this, writes the notebook, and enters the same scores once more. Without a notebook it does
+    neither, so this does."""
+    import nbformat
+
     from autograder.classroom import grade
     from autograder.classroom.book import open_book
     from autograder.judging import work
     from autograder.judging.judge import Patience
-    from autograder.judging.verdict import write_verdict
 
-    require_walls(told_so=False)
+    require_walls(options, told_so=False)
     course = course_of(options)
     grade.require_submissions(course, options.assignment)
     work.warm_process(folders=class_folders(course.root, course.db))
@@ -316,12 +335,12 @@ def run_judge(options: argparse.Namespace) -> int:
         if result.notebook is None:
             grade.save(course, gradebook, options.assignment, result, grade.Summary(options.assignment))
             raise CourseError(f"{options.student} — {result.verdict.status}: {result.verdict.reason}")
-    write_verdict(course, result.verdict)
+        grade.enter(course, gradebook, result.verdict, nbformat.from_dict(json.loads(result.notebook)))
     print(result.notebook)
     return 0
 
 
-def show_summary(summary: Summary, is_forced: bool = False) -> None:
+def show_summary(course: Course, summary: Summary, is_forced: bool = False) -> None:
     """Who was graded, zeroed or flagged, and why; what changed; what is left."""
     graded = summary.with_status("graded")
     parts = [f"{len(graded)} graded"]
@@ -342,8 +361,7 @@ def show_summary(summary: Summary, is_forced: bool = False) -> None:
             )
         out.print(table)
     if summary.left and is_forced:  # the same command would begin from the start
-        names = escape(" ".join(summary.left))
-        how = f"python -m autograder grade {summary.assignment} --force --students {names}"
+        how = escape(course.command("grade", summary.assignment, "--force", "--students", *summary.left))
         say(f"[bold]Stopped.[/bold] {len(summary.left)} are left and keep their earlier results. Continue with: {how}")
     elif summary.left:
         say(f"[bold]Stopped.[/bold] {len(summary.left)} are left; the same command continues from here.")
@@ -378,7 +396,9 @@ def run_feedback(options: argparse.Namespace) -> int:
     if failures:
         raise CourseError("\n".join(failures))
     if not pages:
-        raise CourseError("There is nothing graded yet to give feedback on. Run: python -m autograder grade")
+        chosen = [*filter(None, [options.assignment]), *(["--students", *options.students] if options.students else [])]
+        first = course.command("grade", *chosen)
+        raise CourseError(f"There is nothing graded yet to give feedback on. First run: {first}")
     say(f"{len(pages)} pages in {escape(str(course.root / 'feedback'))}")
     return 0
 
@@ -466,10 +486,10 @@ def jupyter() -> str:
 
 
 def run_sample(options: argparse.Namespace) -> int:
-    """Everything an instructor does in a term, once, in a folder of its own: nobody real is in this class."""
+    """Everything an instructor does in a term, once, in a folder of its own, with a fictitious class."""
     from autograder.classroom.sample import sample_class, sample_due_date
 
-    require_walls(told_so=False)
+    require_walls(options, told_so=False)
     if options.course == Path(DEFAULT):
         options.course = Path.cwd() / "sample_class"
     make_folder(options.course)  # a folder can be closed to student code only if it exists

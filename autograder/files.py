@@ -31,7 +31,7 @@ def content_of(path: Path) -> bytes | None:
 
 
 def numbered(path: Path) -> Iterator[Path]:
-    """The path, then the same with (2), (3), … behind its name."""
+    """The path, then the same with (2), (3), … after its name."""
     yield path
     for number in count(2):
         yield path.with_name(f"{path.stem} ({number}){path.suffix}")

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 WORK = ROOT / "work"
 FIRST = "00_start_here.ipynb"
-STUDENT_LAB = Path(__file__).resolve().parent / "student_lab"  # settings of JupyterLab
+STUDENT_LAB = Path(__file__).resolve().parent / "student_lab"  # settings of JupyterLab, and an extension
 PROGRESS = ".course_progress.json"  # written by course_lib.checking.record, which would import torch
 GIVEN = ".course_given.json"  # which versions of each notebook have been handed out here
 NEW_VERSION, FROM_NOTEBOOKS = "new version", "from notebooks"
@@ -54,7 +54,8 @@ def open_lab(options: list[str]) -> int:
     own = own_folders(WORK / ".jupyter") if not os.access(Path.home(), os.W_OK) else {}
     settings = os.pathsep.join(filter(None, [str(STUDENT_LAB), os.environ.get("JUPYTER_CONFIG_PATH")]))
     print("Starting JupyterLab (Ctrl-C stops it)", flush=True)
-    command = [sys.executable, "-m", "jupyter", "lab", "-y", *fitting, *quiet, opened, *options]
+    extension = f"--LabApp.extra_labextensions_path={STUDENT_LAB / 'labextensions'}"
+    command = [sys.executable, "-m", "jupyter", "lab", "-y", *fitting, *quiet, opened, extension, *options]
     try:
         return subprocess.run(command, env={**os.environ, **own, "JUPYTER_CONFIG_PATH": settings}).returncode
     except KeyboardInterrupt:

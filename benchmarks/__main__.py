@@ -30,7 +30,7 @@ NAMES = [*ALWAYS, "hidden", *OF_THE_GRADER]
 
 
 def title(module: ModuleType) -> str:
-    """The first line of what the module says about itself."""
+    """The first line of the module's docstring."""
     return str(module.__doc__).splitlines()[0]
 
 
@@ -85,7 +85,7 @@ def main() -> int:
         for name in arguments.names or NAMES:
             print(f"{name:15} {title(load(name))}")
         return 0
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as any other end: what was started is put away
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is cleaned up
     torch.set_num_threads(1)
     print(f"Measured with {machine()}.")
     missed: list[Row] = []

@@ -1,4 +1,4 @@
-"""Cache: greedy decoding with and without remembered keys and values.
+"""Cache: greedy decoding with and without cached keys and values.
 
 A Transformer of 2 + 2 layers writes one sentence of a given length, both ways, with the same tokens. The gain depends
 on the model's size: the smaller it is, the more of each step is the cost of calling an operator at all, which no cache

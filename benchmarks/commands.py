@@ -17,7 +17,7 @@ from autograder.classroom.class_folder import CONFIG
 ROOT = Path(__file__).resolve().parents[1]
 PROC = Path("/proc")
 LOOK_SECONDS = 0.5  # between two readings of the memory; peaks are the kernel's own, so that nothing is missed
-GRACE_SECONDS = 20.0  # for an interrupted command to put its things away
+GRACE_SECONDS = 20.0  # for an interrupted command to clean up
 
 
 class CommandFailed(Exception):
@@ -41,7 +41,7 @@ def environment() -> dict[str, str]:
 
 
 def run(command: Sequence[str | Path], folder: Path, env: Mapping[str, str] | None = None) -> Run:
-    """Run a command in a folder to its end. Nothing of it is left, however this ends. Raises: CommandFailed."""
+    """Run a command in a folder to its end. Nothing of it is left running, however this ends. Raises: CommandFailed."""
     print("…", *command[1:], file=sys.stderr, flush=True)
     with tempfile.TemporaryFile() as said:
         began, start = time.time(), time.monotonic()

@@ -7,9 +7,9 @@ CPU time of a submission goes, and what all notebooks of the course take (see `i
 put into the README, between its markers.
 
 *Per submission* is the time between the first finished submission and the last, shared among those after the first: no
-start-up counts in it. nbgrader grades the smaller class; what it needs for the larger one is its time for the smaller
-one and its time per submission for each that is more. With --full it grades both. otter-grader has a command for one
-submission, and is measured on a few; its tests call the course's `check`.
+start-up counts in it. nbgrader grades the smaller class; its time for the larger one is extended from that, with its
+time per submission for each further one. With --full it grades both. otter-grader has a command for one submission,
+and is measured on a few; its tests call the course's `check`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Graded:
 
 
 def run(submissions: Sequence[int] = SUBMISSIONS, full: bool = False, write: bool = False) -> list[Row]:
-    """The table. The smaller class is graded by everybody."""
+    """The table. Every grader grades the smaller class."""
     small, *_, large = sorted([min(submissions), *submissions])
     with tempfile.TemporaryDirectory(prefix="grading-") as name:
         folder = Path(name)
@@ -142,7 +142,7 @@ def run(submissions: Sequence[int] = SUBMISSIONS, full: bool = False, write: boo
 
 
 def make_class(folder: Path, count: int) -> Course:
-    """A course with one released notebook and so many submissions of it."""
+    """A course with one released notebook and this many submissions of it."""
     folder.mkdir()
     course = Course(folder)
     release(course, [ASSIGNMENT])
@@ -152,7 +152,7 @@ def make_class(folder: Path, count: int) -> Course:
 
 
 def copy_of(course: Course, folder: Path, count: int) -> Course:
-    """The same course with the first so many submissions."""
+    """The same course with only the first submissions, this many."""
     copy = Course(folder)
     for part in ("source", "release"):
         shutil.copytree(course.root / part, folder / part)
@@ -197,9 +197,10 @@ class Factors:
         engine, skipped = self.stock / self.all_cells, self.all_cells / self.needed_cells
         return (
             f"Per submission this is {self.stock / self.all_workers:.0f}× stock nbgrader. Taken apart, with one worker "
-            f"each: {engine:.1f}× is the engine (no kernel to start, and every cell run here, too), {skipped:.1f}× are "
-            "cells that are not run (nbgrader executes every demonstration of a notebook, this grader those that an "
-            f"answer uses), and {self.needed_cells / self.all_workers:.1f}× are {processors()} workers at a time."
+            f"each: {engine:.1f}× comes from the engine (no kernel to start, with every cell run here too), "
+            f"{skipped:.1f}× from cells that are not run (nbgrader executes every demonstration of a notebook, this "
+            f"grader those that an answer uses), and {self.needed_cells / self.all_workers:.1f}× from {processors()} "
+            "workers at a time."
         )
 
 
@@ -211,7 +212,7 @@ BEGIN, END = "<!-- grading: written by `python -m benchmarks grading --write` --
 
 @dataclass(frozen=True)
 class Figures:
-    """All that the README says about grading."""
+    """Everything that the README says about grading."""
 
     ours: dict[int, Graded]
     stock: dict[int, Graded]
@@ -235,9 +236,9 @@ class Figures:
             f"{self.stock[small].run.seconds - (small - 1) * theirs:.1f} s (from {small}) | {otter} |",
             *(self.whole(count) for count in (small, large)),
             f"| until the first submission begins | {self.ours[large].start_up:.1f} s | | |",
-            f"| memory | {peaks.get('judge', 0):.0f} MB a judge, {peaks.get('warm process', 0):.0f} MB its warm "
-            f"process, up to {peak_of_a_runner(self.ours[large]):.0f} MB what runs student code (mostly shared) | "
-            f"{kernel:.0f} MB a kernel | |",
+            f"| memory | {peaks.get('judge', 0):.0f} MB per judge, {peaks.get('warm process', 0):.0f} MB for its warm "
+            f"process, up to {peak_of_a_runner(self.ours[large]):.0f} MB for what runs student code (mostly shared) | "
+            f"{kernel:.0f} MB per kernel | |",
         ]
         return "\n\n".join(
             [
@@ -259,7 +260,7 @@ class Figures:
 
 
 def put_into_readme(figures: Figures) -> None:
-    """Replace what stands between the markers."""
+    """Replace what is between the markers."""
     before, begin, rest = README.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -290,7 +291,7 @@ def time_rows(ours: dict[int, Graded], stock: dict[int, Graded]) -> Iterator[Row
 
 
 def nbgrader_seconds(stock: dict[int, Graded], count: int) -> tuple[float, bool]:
-    """How long nbgrader takes for so many, and whether that was measured."""
+    """How long nbgrader takes for this many, and whether that was measured."""
     if count in stock:
         return stock[count].run.seconds, True
     known = stock[max(stock)]
@@ -309,7 +310,7 @@ def scores_rows(ours: Graded, stock: Graded) -> Iterator[Row]:
 
 
 def inside_rows(ours: Graded) -> Iterator[Row]:
-    """What became of the submissions, where the time went, and what stood around them."""
+    """What became of the submissions, where the time went, and which walls stood around them."""
     found = ours.verdicts
     graded = [verdict for verdict in found if verdict.status == "graded"]
     yield Row("graded, none zeroed or flagged", f"{len(graded)} of {ours.count}", "all", len(graded) == ours.count)

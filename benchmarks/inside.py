@@ -1,8 +1,8 @@
 """Where the CPU time of a submission goes, and what the notebooks of the course take.
 
 Submissions are judged in this process, as a worker does it, one after another. CPU time is that of the judge, of the
-warm process and of the runners together; the first submission warms everything up and is not counted. Times of a runner
-by what it does are its own word: here it runs the course's own answers.
+warm process and of the runners together; the first submission warms everything up and is not counted. A runner's own
+account of its time is taken as it is, since it runs the course's own answers here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Stopwatch:
-    """CPU time of this process by what it does. What is done inside of something else counts only there."""
+    """CPU time of this process by what it does. What is done inside another part counts only there."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
@@ -85,7 +85,7 @@ class Profile:
 
     def sentence(self) -> str:
         ordered = sorted(self.parts.items(), key=lambda item: -item[1])
-        return f"{self.total:.0f}. " + ", ".join(f"{what} {value:.1f}" for what, value in ordered) + "."
+        return f"{self.total:.0f}, of which " + ", ".join(f"{what} {value:.1f}" for what, value in ordered) + "."
 
 
 def profile(course: Course, assignment: str) -> Profile:
@@ -184,7 +184,7 @@ def cpu_of_tree(pid: int) -> float:
 
 @dataclass(frozen=True)
 class Notebooks:
-    """For each notebook: CPU seconds of a submission, wall-clock seconds, and how much of that are the cells."""
+    """For each notebook: CPU seconds of a submission, wall-clock seconds, and how much of that is spent in cells."""
 
     measured: dict[str, tuple[float, float, float]]
 

@@ -1,7 +1,7 @@
 """Language model: the docstrings of the standard library in characters, tested on modules that were held out.
 
 Two seeds of the notebook's model (0.6 million parameters) and of a smaller one. Beside them, on the same text:
-nanoGPT's recipe for a CPU, given as much CPU time as the first model or more, and what can be had without a network.
+nanoGPT's recipe for a CPU, given as much CPU time as the first model or more, and what is possible without a network.
 Then the model that comes with the course. The text, and so every number, depends a little on the version of Python.
 """
 
@@ -55,7 +55,7 @@ def rows_without_a_network(corpus: Corpus) -> list[Row]:
     bits["gzip"], bits["xz"] = gzip_bits(corpus.held_out), xz_bits(corpus.held_out)
     bits["xz primed with the training text"] = xz_bits(corpus.held_out, primed_with=corpus.train)
     rows = [Row(f"{name}: bits per character", f"{value:.2f}") for name, value in bits.items()]
-    return [*rows, Row("held-out lines that stand in the training text", f"{100 * share_of_known_lines(corpus):.1f} %")]
+    return [*rows, Row("held-out lines also in the training text", f"{100 * share_of_known_lines(corpus):.1f} %")]
 
 
 def run() -> list[Row]:

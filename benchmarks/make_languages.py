@@ -1,6 +1,6 @@
 """Make course_lib/data/languages.txt.gz: `python -m benchmarks.make_languages FOLDER`.
 
-It comes from the Unicode Common Locale Data Repository (CLDR), https://cldr.unicode.org, as it stands in the package
+It comes from the Unicode Common Locale Data Repository (CLDR), https://cldr.unicode.org, in the version of the package
 `babel` on PyPI. FOLDER is where its wheel was unpacked:
 
     pip download --no-deps babel==2.18.0

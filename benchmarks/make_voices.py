@@ -33,7 +33,7 @@ ASTERISK = Path("/usr/share/asterisk/sounds/en_US_f_Allison/digits")
 
 
 def recorded(command: list[str], path: Path) -> Tensor:
-    """What a program that writes a WAV file has to say."""
+    """The samples in the WAV file that a program writes."""
     subprocess.run(command, check=True, capture_output=True)
     return loudest_one(trimmed(read_wav(path))) * 0.9
 

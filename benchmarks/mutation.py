@@ -2,7 +2,7 @@
 
 Each variant of a reference is wrong, unless it is the reference in other words: those are listed in
 `equivalent_variants.txt`. An accepted variant that is not listed there is a hole in a check. A variant that is named by
-a misconception about another statement than the changed one got a false name, unless it is listed in
+a misconception about a statement other than the changed one got a false name, unless it is listed in
 `same_mistakes.txt`. Both have to be 0. With `--write`, the rows are kept in `mutation.md`.
 """
 

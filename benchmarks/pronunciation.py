@@ -3,7 +3,7 @@
 Two seeds, 1000 steps each. Tested on 2,368 words of whose families (carry, carries, carried, …) none was in training.
 A word is right if it is said in one of the dictionary's ways; sounds are counted by their edit distance from the
 nearest one. Then the model that comes with the course, which was trained for 4000 steps; it is compared with itself on
-1000 words, by greedy decoding and by a beam of 4. At last, what can be had without a model.
+1000 words, by greedy decoding and by a beam of 4. Finally, what is possible without a model.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Speech: rows of 3 to 6 spoken digits; how many are wrong, missing or too many, for each digit that was said.
+"""Speech: rows of 3 to 6 spoken digits; how many are wrong, missing or too many, per digit that was said.
 
 Two seeds of the notebook's training (1,200 steps), then the model that comes with the course (3,000 steps). All are
 tested on new rows of the 36 voices of the training, on 12 unseen voices of the same synthesiser, on 4 of another one,

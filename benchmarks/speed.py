@@ -55,11 +55,11 @@ def attention_rows(batch: int, time: int, d_model: int, num_heads: int, weights:
 
 
 def transformer_rows(batch: int, time: int, d_model: int, num_heads: int, rounds: int) -> list[Row]:
-    """Both get the same ids: torch's stacks stand between our embeddings and our output layer."""
+    """Both get the same ids: torch's stacks are put between our embeddings and our output layer."""
     d_ff, num_layers, vocab_size = 4 * d_model, 2, 1000
     ours = Transformer(vocab_size, vocab_size, d_model, num_heads, d_ff, num_layers)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a remark on nested tensors
+        warnings.simplefilter("ignore")  # a warning about nested tensors
         theirs = nn.Transformer(
             d_model, num_heads, num_layers, num_layers, d_ff, dropout=0.0, batch_first=True, norm_first=True
         )

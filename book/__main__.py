@@ -39,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--passed", nargs="+", default=[], metavar="WHAT",
         help="add the atlas pages of these exercises: names, or a file such as work/.course_progress.json",
     )  # fmt: skip
-    parser.add_argument("--whole", action="store_true", help="execute the notebooks with the whole training (an hour)")
+    parser.add_argument(
+        "--whole", action="store_true", help="execute the notebooks with the full trainings, which takes far longer"
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "site", help="the folder of the site (default: site/)")
     options = parser.parse_args(arguments)
     try:

@@ -62,10 +62,10 @@ class Mistake:
     ideas: list[str]
     change: str  # what was done to the code of the reference: "left out", "added" or "replaced"
     difference: list[Line]
-    input: str | None  # the smallest that shows it; a test that misses has none
+    input: str | None  # the smallest that shows it; a wrong test has none
     check_says: str
     picture: Picture | None
-    lets_through: list[str]  # of a test that misses: mistakes that it accepts
+    lets_through: list[str]  # of a wrong test: mistakes that it accepts
     refuses: list[str]  # and right implementations that it rejects
 
 
@@ -147,7 +147,7 @@ def seen_of(exercise: Exercise, wrong: Program) -> dict[str, Any]:
 
 
 def seen_of_test(exercise: Exercise, wrong: Program) -> dict[str, Any]:
-    """What a test that misses says about the implementations that it is tried on."""
+    """What a wrong test says about the implementations that it is tried on."""
     assert isinstance(exercise, WrittenTest)
     name = wrong.__name__
     return {

@@ -24,7 +24,7 @@ IDEAS_HEAD = """\
 # Mistakes by idea
 
 What the mistakes are about. A mistake belongs to an idea if its name, or the first sentence about it, has a word of
-that idea; many belong to more than one."""
+that idea, or if its exercise is about nothing else; many belong to more than one."""
 
 
 def atlas_pages(atlas: Atlas) -> dict[str, str]:
@@ -85,7 +85,7 @@ def card(mistake: Mistake) -> Iterator[str]:
 
 def drawn(picture: Picture) -> str:
     """The three grids that a failing check shows."""
-    return Difference(as_tensor(picture.got), as_tensor(picture.expected)).as_html()
+    return Difference(as_tensor(picture.got), as_tensor(picture.expected)).as_html("mistake")
 
 
 def as_tensor(matrix: Matrix) -> Tensor:

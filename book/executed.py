@@ -1,7 +1,8 @@
 """The outputs of the notebooks: executed once, and kept until the code that they depend on changes.
 
-A notebook is executed with the solutions. What it showed is kept in .book/, under a digest of its code, of the modules
-and data that it uses, of what draws, and of torch's version. Text may change without anything being executed again.
+A notebook is executed with the solutions, by the tests or by `make book`. What it showed is kept in .book/, under a
+digest of its code, of the modules and data that it uses, of what draws, and of torch's version. Text may change without
+anything being executed again.
 """
 
 from __future__ import annotations
@@ -57,13 +58,17 @@ def executed(stem: str, is_whole: bool) -> NotebookNode:
     """The solved notebook with its outputs, from the cache if it is there."""
     path = kept_at(stem, is_whole)
     if not path.exists():
-        notebook = execute(solution_notebook(stem), is_whole)
-        path.parent.mkdir(exist_ok=True)
-        write_whole(path, nbformat.writes(notebook).encode())
-        for older in CACHE.glob(path.name.replace(path.suffixes[-2], ".*")):
-            if older != path:
-                older.unlink()
+        keep(execute(solution_notebook(stem), is_whole), path)
     return nbformat.read(path, as_version=4)
+
+
+def keep(notebook: NotebookNode, path: Path) -> None:
+    """Put an executed notebook into the cache, in the place of an older one. The tests do so too."""
+    path.parent.mkdir(exist_ok=True)
+    write_whole(path, nbformat.writes(notebook).encode())
+    for older in CACHE.glob(path.name.replace(path.suffixes[-2], ".*")):
+        if older != path:
+            older.unlink()
 
 
 def execute(notebook: NotebookNode, is_whole: bool) -> NotebookNode:

@@ -16,7 +16,7 @@ from course_lib.checking.diagnosis import deed_of
 from course_lib.checking.merge import edits_of, tokens_of
 
 FILE = Path(__file__).with_name("ideas.toml")
-SENTENCE = re.compile(r"(?<=[.:!?]) +")  # where the first one ends; behind it stands what would be right
+SENTENCE = re.compile(r"(?<=[.:!?]) +")  # where the first one ends; the rest says what would be right
 LAYOUT = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.NL}
 
 Program = Callable[..., Any]
@@ -30,10 +30,14 @@ class Idea:
     title: str
     about: str
     words: str = ""
+    exercises: str = ""
     change: str = ""
 
     def is_in(self, text: str) -> bool:
         return bool(self.words) and re.search(self.words, text, re.IGNORECASE) is not None
+
+    def is_about(self, exercise: str) -> bool:
+        return bool(self.exercises) and re.search(self.exercises, exercise) is not None
 
 
 @functools.cache
@@ -43,9 +47,9 @@ def all_ideas() -> tuple[Idea, ...]:
 
 
 def ideas_of(reference: Program, mistake: Program) -> list[str]:
-    """The ideas that a misconception is about, by its words; by how it differs from the reference if there are none."""
+    """The ideas that a misconception is about, by its words and its exercise; if there are none, by how it differs."""
     text = f"{in_words(mistake.__name__)}. {SENTENCE.split(deed_of(mistake), maxsplit=1)[0]}"
-    found = [idea.id for idea in all_ideas() if idea.is_in(text)]
+    found = [idea.id for idea in all_ideas() if idea.is_in(text) or idea.is_about(reference.__name__)]
     return found or [idea.id for idea in all_ideas() if idea.change == change_of(reference, mistake)]
 
 

@@ -1,8 +1,8 @@
 """A notebook as a page of the book, in MyST markdown.
 
 The text comes from the sources and the outputs from the executed notebook, matched by the ids of the cells. The
-student's edition has the stubs in place of the solutions. Outputs of checks are left out in both: in their place stands
-what the check demands, and the hints, folded.
+student's edition has the stubs in place of the solutions. Outputs of checks are left out in both: they are replaced by
+what the check asks for, and by the hints, folded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 WRITTEN = "*Your answer goes here, in the notebook.*"
 SHORTENED = (
     "*The outputs on this page come from a shorter training than the one in your notebook: they show the same things, "
-    "with other numbers. Where the text gives a number of the whole training, the text is right.*"
+    "with other numbers. Where the text gives a number from the full training, the text is right.*"
 )
 NO_OUTPUTS = "*This page was made without executing the notebook: its outputs are missing.*"
 
@@ -102,7 +102,7 @@ class Page:
             yield from self.shown(cell)
 
     def check(self, exercise: Exercise) -> str:
-        """What stands where the notebook has the check: the demands, the hints, and the way to the atlas."""
+        """What takes the place of the check: what it asks for, the hints, and the link to the atlas."""
         demands = [f"- {prop.name} ({points(prop.points)})" for prop in exercise.properties if prop.points]
         more = f"- the same on cases that are not shown, when it is graded ({points(exercise.hidden_points)})"
         parts = [folded("What the check asks for", "\n".join([*demands, more]))]
@@ -199,7 +199,7 @@ def with_book_links(text: str) -> str:
 
 
 def page_address(stem: str, anchor: str) -> str:
-    """The page of a notebook, at a heading. Formulas are no part of the names of headings here."""
+    """The page of a notebook, at a heading. Formulas are not part of the names of headings here."""
     return f"{stem}.md#{FORMULA.sub('', unquote(anchor))}" if anchor else f"{stem}.md"
 
 

@@ -18,7 +18,7 @@ NO_NAMES = {"In", "ALBERT", "RoBERTa", "February", "November"}  # words before a
 HEAD = """\
 # References
 
-The works that the notebooks cite, and where. Behind each stand the notebooks."""
+The works that the notebooks cite, each with links to the notebooks that cite it."""
 
 
 class Citation(NamedTuple):

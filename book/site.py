@@ -39,7 +39,7 @@ class Edition:
     """What a book holds."""
 
     with_solutions: bool = False
-    is_whole: bool = False  # executed with the whole training
+    is_whole: bool = False  # executed with the full trainings
     passed: frozenset[str] = frozenset()  # a student's edition: exercises whose atlas pages are in it
 
     @property
@@ -107,7 +107,7 @@ def front_page(edition: Edition) -> str:
         "with the course's own solutions."
     )
     how = (
-        "All outputs are those of the whole trainings."
+        "All outputs come from the full trainings."
         if edition.is_whole
         else "Notebooks that train for minutes were executed with a shorter training; their pages say so."
     )
@@ -117,8 +117,8 @@ def front_page(edition: Edition) -> str:
         "A course of Jupyter notebooks in which you write the Transformer yourself, from the dot product to a model "
         "that you train as a translator, and whose checks name your mistake.",
         f"Here you can read all of it. To work through it, open a notebook in Colab or get the course from "
-        f"[its repository]({repository}) and run `make lab`. Then a link *in your JupyterLab* opens your own copy: the "
-        "first click opens the notebook, and once it is there, a click goes to the section in which you are reading.",
+        f"[its repository]({repository}) and run `make lab`. Then a link *in your JupyterLab* opens your own copy "
+        "at the section in which you are reading.",
         f"{which} {how}",
         "## The notebooks",
         with_book_links(course_map()),
@@ -159,6 +159,7 @@ def run_sphinx(edition: Edition, source: Path, extra: Path, target: Path, doctre
         },
         "html_static_path": [str(STATIC)],
         "html_css_files": ["book.css"],
+        "html_context": {"default_mode": "auto"},  # light or dark, as the reader's system is
         "html_extra_path": [str(extra)],
         "html_math_renderer": "mathml",
         "html_copy_source": False,
@@ -171,7 +172,7 @@ def run_sphinx(edition: Edition, source: Path, extra: Path, target: Path, doctre
         "myst_heading_slug_func": f"{__name__}.{heading_anchor.__name__}",
         "myst_disable_syntax": ["myst_role", "myst_target", "myst_line_comment", "myst_block_break"],
         "highlight_language": "python",
-        # Code is shown as people wrote it, be it Python or not.
+        # Code is shown as people wrote it, whether or not it is Python.
         "suppress_warnings": ["misc.highlighting_failure"],
     }
     warnings = io.StringIO()
@@ -183,7 +184,8 @@ def run_sphinx(edition: Edition, source: Path, extra: Path, target: Path, doctre
     if warnings.getvalue():
         raise BookError(f"Sphinx does not accept a page:\n{warnings.getvalue()}")
     for path in target.rglob("*.html"):
-        path.write_text(with_named_arrows(path.read_text(encoding="utf-8")), encoding="utf-8")
+        page = with_text_as_main(with_named_arrows(path.read_text(encoding="utf-8")))
+        path.write_text(page, encoding="utf-8")
     shutil.rmtree(target / "_sources", ignore_errors=True)
     for leftover in (target / ".buildinfo", *(target / "_static").glob("*webpack-macros.html")):
         leftover.unlink(missing_ok=True)
@@ -194,3 +196,14 @@ def with_named_arrows(page: str) -> str:
     return page.replace(
         '<summary><span class="toctree-toggle"', f'<summary aria-label="{ARROW}"><span class="toctree-toggle"'
     )
+
+
+def with_text_as_main(page: str) -> str:
+    """The theme counts buttons and contents as the main part of a page, so the search would quote them."""
+    if '<article class="bd-article">' not in page:
+        return page
+    without = page.replace(
+        '<main id="main-content" class="bd-main" role="main">', '<div id="main-content" class="bd-main">'
+    )
+    without = without.replace("</main>", "</div>")
+    return without.replace('<article class="bd-article">', '<article class="bd-article" role="main">')

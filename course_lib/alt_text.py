@@ -67,7 +67,7 @@ def alt_text(figure: Figure, title: str = "") -> str:
 
 
 def described(ax: Axes) -> Iterator[str]:
-    """A panel: its title, what stands on its axes, and the names of its curves."""
+    """A panel: its title, what its axes show, and the names of its curves."""
     if not ax.get_visible() or not (ax.has_data() or ax.get_title()):
         return
     title = " ".join(filter(None, (plain(ax.get_title(where)) for where in ("left", "center", "right"))))

@@ -341,7 +341,7 @@ def exact_match(hypotheses: Sequence[Tokens], references: Sequence[Tokens]) -> f
 def bleu(hypotheses: Sequence[Tokens], references: Sequence[Tokens]) -> float:
     """Corpus BLEU, between 0 and 100: BP · (p_1 p_2 p_3 p_4)^¼, one reference per sentence, nothing smoothed.
 
-    p_n is the share of all n-grams of all hypotheses that also stand in their references; an n-gram counts at most as
+    p_n is the share of all n-grams of all hypotheses that also occur in their references; an n-gram counts at most as
     often as the reference has it. BP = min(1, e^(1 - ratio)), where ratio is the number of tokens in all references
     divided by that in all hypotheses. 0 if some p_n is 0.
     """
@@ -370,4 +370,4 @@ def ngrams(tokens: Tokens, n: int) -> Counter[tuple[Hashable, ...]]:
 def require_pairs(hypotheses: Sequence[Tokens], references: Sequence[Tokens]) -> None:
     """Raise unless there is one reference for each hypothesis, and at least one of them."""
     if len(hypotheses) != len(references) or not references:
-        raise ValueError(f"{len(hypotheses)} hypotheses and {len(references)} references: give as many, at least one.")
+        raise ValueError(f"{len(hypotheses)} hypotheses, {len(references)} references: give equally many, at least 1.")

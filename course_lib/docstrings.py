@@ -41,7 +41,7 @@ DROPPED = {
     *("pipes", "smtpd", "sndhdr", "sre_compile", "sre_constants", "sre_parse", "sunau", "telnetlib", "uu", "xdrlib"),
 }
 LEFT_OUT = OFTEN_MISSING | OF_DEVELOPERS | DROPPED
-HELD_OUT = 10  # one module of so many
+HELD_OUT = 10  # one module of this many
 
 
 class Corpus(NamedTuple):

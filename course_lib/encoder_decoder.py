@@ -3,7 +3,7 @@
     encoder layer   self-attention → feed-forward
     decoder layer   masked self-attention → cross-attention to the encoder's output → feed-forward
 
-Each sub-layer has a residual path and a norm, which can stand in two places:
+Each sub-layer has a residual path and a norm, which can be in two places:
 
     post-norm (`norm_first=False`)   x = norm(x + sublayer(x))    the paper
     pre-norm  (`norm_first=True`)    x = x + sublayer(norm(x))    GPT-2, Llama and most large language models
@@ -186,7 +186,7 @@ class Decoder(nn.Module):
 
 
 def require_layers(num_layers: int) -> None:
-    """A stack without layers would hand its input on in silence."""
+    """A stack without layers would silently return its input."""
     if num_layers < 1:
         raise ValueError(f"A stack needs at least one layer, but num_layers = {num_layers}.")
 

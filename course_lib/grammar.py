@@ -452,7 +452,7 @@ def nouns_of(wanted: frozenset[str]) -> list[Noun]:
 
 @cache
 def adjectives_of(noun: Noun) -> tuple[list[Adjective], list[Adjective]]:
-    """The adjectives that can describe the noun: those before the French noun, those behind it."""
+    """The adjectives that can describe the noun: those before the French noun, those after it."""
     before, after = ([a for a in adjectives if noun.kind in a.kinds] for adjectives in (BEFORE, AFTER))
     return before, after
 

@@ -182,7 +182,7 @@ def bpe_encode(chunk: str, merges: Sequence[Pair]) -> list[int]:
 
 def bpe_decode(ids: Sequence[int], merges: Sequence[Pair]) -> str:
     """The text of a sequence of pieces. A character may be spread over several pieces, so bytes are joined first and
-    become text at the end; bytes that are no text become "\N{REPLACEMENT CHARACTER}" (errors="replace").
+    become text at the end; bytes that are not valid text become "\N{REPLACEMENT CHARACTER}" (errors="replace").
     """
     pieces = [bytes([byte]) for byte in range(256)]  # what each id stands for
     for first, second in merges:

@@ -53,7 +53,7 @@ LANGUAGES = {
     "eu": "Basque",
     "id": "Indonesian",
     "sw": "Swahili",
-}  # related languages stand side by side
+}  # related languages are side by side
 CODES = list(LANGUAGES)  # a language's place here is its class
 MAX_LETTERS = 40
 SPECIAL = ("<pad>", "<unknown>", "[CLS]")
@@ -69,7 +69,7 @@ class Name(NamedTuple):
 
 
 class Names(NamedTuple):
-    """The names to learn from and those to be judged by."""
+    """The names to learn from and those to test on."""
 
     train: list[Name]
     test: list[Name]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from course_lib.positions import sinusoidal_encoding
 from course_lib.settings import device_of
 
-NOISE, THINGS, VALUES = 8, 6, 4  # so many symbols of noise, things that can be said, and values of each
+NOISE, THINGS, VALUES = 8, 6, 4  # how many symbols of noise there are, things that can be said, and values of each
 ASK = NOISE + THINGS * VALUES  # the symbol that asks for thing 0; the others follow
 VOCABULARY = ASK + THINGS
 LENGTH, BATCH_SIZE, RATE = 64, 64, 4e-3

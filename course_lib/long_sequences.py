@@ -142,7 +142,7 @@ def segment_memory(
     k = context @ w_k  # (batch, m + n, d_k)
     v = context @ w_v  # (batch, m + n, d_v)
     n, m = segment.shape[1], memory.shape[1]
-    queries = m + torch.arange(n, device=segment.device)  # where each query stands in the context
+    queries = m + torch.arange(n, device=segment.device)  # the place of each query in the context
     keys = torch.arange(m + n, device=segment.device)
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (batch, n, m + n)
     scores = scores.masked_fill(keys[None, :] > queries[:, None], -torch.inf)

@@ -298,7 +298,7 @@ def draw_pronunciations(model: Transformer, word: str, number: int, choose: Call
 
 @torch.no_grad()
 def log_probability(model: Transformer, words: Sequence[str], pronunciations: Sequence[str]) -> Tensor:
-    """What the model gives to each sound of a pronunciation, and to EOS after it, if all before it are as they stand.
+    """What the model gives to each sound of a pronunciation, and to EOS after it, if all before it are as given.
 
     Returns: (word, time) on the CPU; 0 after EOS. A row's sum is the log-probability of the whole pronunciation.
     """
@@ -351,7 +351,7 @@ def phoneme_error_rate(pronunciations: Sequence[str], entries: Sequence[Entry]) 
 
 def require_same_number(pronunciations: Sequence[str], entries: Sequence[Entry]) -> None:
     if len(pronunciations) != len(entries) or not entries:
-        raise ValueError(f"{len(pronunciations)} pronunciations of {len(entries)} words: give as many, at least one.")
+        raise ValueError(f"{len(pronunciations)} pronunciations, {len(entries)} words: give one for each, at least 1.")
 
 
 def calibration_error(confidence: Tensor, right: Tensor) -> float:

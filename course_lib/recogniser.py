@@ -187,7 +187,7 @@ def both_losses(model: Recogniser, batch: Batch) -> tuple[Tensor, Tensor]:
     features, lengths, targets = (each.to(device) for each in batch)
     log_probs, frames, logits = model(features, lengths, shift_right(targets, BOS))
     digits = (targets > EOS).sum(dim=1)  # (batch,)
-    labels = targets[targets > EOS]  # all rows, one behind the other
+    labels = targets[targets > EOS]  # all rows, one after the other
     total = F.ctc_loss(log_probs.transpose(0, 1), labels, frames, digits, BLANK, reduction="sum", zero_infinity=True)
     return total / len(labels), sequence_loss(logits, targets, PAD)
 

@@ -148,7 +148,7 @@ def draw_review(dice: random.Random) -> Review:
 def draw_twins(dice: random.Random) -> tuple[Review, Review]:
     """Two reviews of the same words, one that likes it and one that does not.
 
-    If the clauses disagree, the twin is written with the two exchanged. If they agree and one of them is negated, the
+    If the clauses disagree, the twin has them swapped. If they agree and one of them is negated, the
     negation moves to the other.
     """
     kind, style = dice.choice(list(ASPECTS)), draw_style(dice)
@@ -165,7 +165,7 @@ def draw_twins(dice: random.Random) -> tuple[Review, Review]:
 
 
 def draw_note(dice: random.Random, opinions: int) -> Review:
-    """A note about so many things, which are all good or all bad. One opinion of ten is negated."""
+    """A note about this many things, which are all good or all bad. One opinion of ten is negated."""
     kind, likes_it = dice.choice(list(ASPECTS)), dice.random() < 0.5
     words: list[str] = []
     for aspect in dice.sample(ASPECTS[kind], opinions):
@@ -184,7 +184,7 @@ def ordinary_reviews(number: int, seed: int) -> list[Review]:
 
 
 def twins(number: int, seed: int) -> list[Review]:
-    """So many reviews, an even number: each is followed by its twin."""
+    """This many reviews, an even number: each is followed by its twin."""
     dice = random.Random(seed)
     return [review for _ in range(number // 2) for review in draw_twins(dice)]
 
@@ -195,7 +195,7 @@ def notes(number: int, seed: int, opinions: int = 4) -> list[Review]:
 
 
 def few_notes(number: int, seed: int) -> list[Review]:
-    """So many notes with three opinions each, half of them good: the labels somebody could write in a minute."""
+    """This many notes with three opinions each, half of them good: labels that somebody could write in a minute."""
     drawn = notes(40 * number, seed, opinions=3)
     good, bad = ([note for note in drawn if note.likes_it == wanted] for wanted in (True, False))
     return good[: number // 2] + bad[: number // 2]

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from course_lib.transformer import subsampled_lengths
 
-LOG_ZERO = -1e30  # as good as -inf, the logarithm of 0, but the gradients of a log-sum-exp over it are no NaN
+LOG_ZERO = -1e30  # as good as -inf, the logarithm of 0, but the gradients of a log-sum-exp over it are not NaN
 
 # --- from a wave to features ----------------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ def check(
 def yours(name: str, obj: Any) -> Any:
     """`obj` if it passes the check of this exercise now, else the course's own: `attend = yours("attend", attend)`.
 
-    For demonstrations behind a check: what you wrote drives them as soon as it is right. Nothing is recorded.
+    For demonstrations after a check: what you wrote drives them as soon as it is right. Nothing is recorded.
     """
     found = find(name)
     limit = None if is_graded_run() else SECONDS

@@ -153,7 +153,7 @@ def fit(
 ) -> list[float]:
     """Take one step on each batch, in the order given; step n, counted from 1, at the learning rate `rate(n)`.
 
-    The batches may be on another device than the model: each is moved to it.
+    The batches need not be on the device of the model: each is moved to it.
     `report` is called with each step and its loss: `print_progress(100)` prints every hundredth, a `LossCurves` keeps
     them. `take_step` is called like `train_step`. `optimizer`: Adam if none is given; its learning rate is set here.
     Returns: the loss of every step.
@@ -175,7 +175,7 @@ def fit(
 
 
 class LossCurves:
-    """A `report` for `fit` that keeps the loss of every step and, every so many steps, the loss on other data.
+    """A `report` for `fit` that keeps the loss of every step and, at regular intervals, the loss on other data.
 
     The other data are not trained on: source (row, source) and targets (row, target).
     """
@@ -206,7 +206,7 @@ def loss_without_training(model: nn.Module, source: Tensor, targets: Tensor, bos
 
 
 def print_progress(every: int) -> Callable[[int, float], None]:
-    """A `report` for `fit` that prints one line every so many steps."""
+    """A `report` for `fit` that prints a line at regular intervals."""
 
     def report(step: int, loss: float) -> None:
         if step % every == 0:

@@ -111,7 +111,7 @@ def is_about(notebook: Notebook, box: Box) -> bool:
 
 
 def places_beyond(notebooks: Sequence[Notebook]) -> dict[str, tuple[float, float]]:
-    """Notebooks that go beyond the picture stand below it, side by side."""
+    """Notebooks that go beyond the picture are below it, side by side."""
     room = WIDTH / max(len(notebooks), 1)
     return {notebook.topic: (3.0 + i * room, -STRIP / 2) for i, notebook in enumerate(notebooks)}
 

@@ -52,7 +52,7 @@ def load_writer(architecture: Architecture = GPT) -> nn.Module:
     if own.keys() != saved.keys():
         saved = dict(zip(own, saved.values()))
     if [value.shape for value in own.values()] != [saved[name].shape for name in own if name in saved]:
-        print("Your class makes its parameters in another order than the course's, so the course's own is used here.")
+        print("Your class makes its parameters in a different order, so the course's own is used here.")
         return load_writer()
     model.load_state_dict(saved, strict=False)  # a tied table may have a second name
     return model.eval()
@@ -105,7 +105,7 @@ def train_on_text(
 
 
 def writer_rate(steps: int, peak: float = 3e-3) -> Callable[[int], float]:
-    """The learning rate of a training of so many steps: up in a straight line, down along a cosine."""
+    """The learning rate of a training of this many steps: up in a straight line, down along a cosine."""
     return lambda step: cosine_rate(step, steps, peak, warmup=min(100, steps // 4 + 1))
 
 
@@ -173,7 +173,7 @@ def sampler(temperature: float, top_k: int, seed: int) -> Callable[[Tensor], Ten
 # --- text as a number: arithmetic coding ----------------------------------------------------------------
 
 NextProbabilities = Callable[[Tensor], Tensor]  # the ids so far (time,) -> the probability of each next id (vocab,)
-RESOLUTION = 1 << 20  # probabilities are rounded to so many parts, and none to 0, so that sums are exact
+RESOLUTION = 1 << 20  # probabilities are rounded to this many parts, and none to 0, so that sums are exact
 
 
 def arithmetic_code(ids: Tensor, known: int, next_probabilities: NextProbabilities) -> str:
@@ -191,7 +191,7 @@ def arithmetic_code(ids: Tensor, known: int, next_probabilities: NextProbabiliti
         width *= Fraction(parts[token], sum(parts))
     bits = 0
     while True:
-        number = math.ceil(low * 2**bits)  # the first number with so many bits in the interval
+        number = math.ceil(low * 2**bits)  # the first number with this many bits in the interval
         if Fraction(number + 1, 2**bits) <= low + width:  # whatever may follow stays inside
             return format(number, f"0{bits}b") if bits else ""
         bits += 1

@@ -209,7 +209,7 @@ def accepts_train_step(train_step: Callable[..., Any]) -> bool:
     """
     torch.manual_seed(0)
     source, targets = torch.tensor([[3, 4, 5], [6, 2, 7]]), torch.tensor([[4, 3, 2, 0], [5, 2, 0, 0]])
-    given = torch.tensor([[1, 4, 3, 2], [1, 5, 2, 0]])  # BOS, and the targets before
+    given = torch.tensor([[1, 4, 3, 2], [1, 5, 2, 0]])  # BOS, then all targets but the last
     for max_norm in (0.05, 1e6):  # clipped, and not
         model = WatchedModel(8, 3).eval()
         twin = copy.deepcopy(model)

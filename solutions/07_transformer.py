@@ -173,7 +173,8 @@ claim("their rows of the target mask are not empty", bool(model.target_mask(tgt_
 #
 # $E_s$ and $E_t$ are the embedded source and target ids, $P$ the position vectors, $M_s$ and $M_t$ the two masks. Keep
 # three things in mind. Padding may stand anywhere in a sentence, not only at its end. Masks have to be on the device of
-# the ids (`tgt_ids.device`), or the model fails on a GPU. And the model returns *logits*, not probabilities.
+# the ids (`tgt_ids.device`), or the model fails on a GPU (the check says so; that costs no points). And the model
+# returns *logits*, not probabilities.
 
 
 # %% exercise Transformer

@@ -210,7 +210,7 @@ for word, height in places.items():
 ax.text(0, 0.5, "BOS", ha="center", va="center", fontweight="bold")
 ax.text(3.0, 0.98, "← greedy", va="center", color=COLOURS[0])
 ax.text(3.0, 0.30, "← the best", va="center", color=COLOURS[1])
-ax.set(title="Lines are as thick as their sentences are likely", xlim=(-0.15, 3.4), ylim=(-0.1, 1.08))
+ax.set(title="The thicker a line, the more likely its sentence", xlim=(-0.15, 3.4), ylim=(-0.1, 1.08))
 ax.set(xlabel="step", xticks=[0, 1, 2], yticks=[])
 ax.spines["left"].set_visible(False)
 plt.show()

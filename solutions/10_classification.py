@@ -75,7 +75,7 @@ plt.show()
 
 # %% [markdown]
 # In a {{term batch}} the shorter texts end in {{term padding}}. The wrong way is in many tutorials: `x.mean(dim=1)`,
-# over everything. Then the same sentence gets another vector as soon as it stands beside a longer one:
+# over everything. Then the same sentence gets a different vector as soon as it is next to a longer one:
 
 # %%
 torch.manual_seed(0)
@@ -292,7 +292,7 @@ if not FAST:
 # are either all trained on or all new.
 
 # %%
-print(f"{len(names.train):,} names to learn from, {len(names.test):,} to be judged by, {len(languages.letters())} ids")
+print(f"{len(names.train):,} names to learn from, {len(names.test):,} to test on, {len(languages.letters())} ids")
 for name in names.test[:6]:
     print(f"{LANGUAGES[CODES[name.language]]:12} {name.text}")
 
@@ -473,7 +473,7 @@ for name, values in ranked_by.items():
     hidden = some.clone()
     hidden[range(len(some)), first] = reviews.PAD
     flipped[name] = (reader.probabilities(judge, hidden).argmax(dim=-1) != before).float().mean().item()
-    print(f"{name:17} hidden: another answer in {flipped[name]:4.0%} of {len(some)} reviews")
+    print(f"{name:17} hidden: a different answer in {flipped[name]:4.0%} of {len(some)} reviews")
 
 # %% claims
 claim("attention points to better than chance", flipped["most attention"] > flipped["a random word"] + 0.2)
@@ -995,23 +995,23 @@ claim("BERT-large has 335.1 million", round(millions["BERT-large"], 1) == 335.1)
 #
 # {{question which_stack}}
 #
-# You are to build (a) a filter that sorts incoming mail into five folders, with 50 labelled mails and a million
+# You want to build (a) a filter that sorts incoming mail into five folders, with 50 labelled mails and a million
 # unlabelled ones, and (b) a tool that completes a mail while it is written. Which stack, which mask, which pre-training
 # task for each, and why not the other one?
 
 # %% answer which_stack 2 [markdown]
 # ### BEGIN SOLUTION
-# (a) An encoder with no mask but the padding's: the whole mail is there, and both sides help. Pre-train it as a masked
-# language model on the million mails, then a new head with five classes, fine-tuned on the 50 labels with a small
-# learning rate for the body. (1 point.) (b) A decoder with a causal mask, pre-trained to predict the next token: when
-# it completes a mail there is no right-hand side, and an encoder that has only filled gaps with both sides in view has
-# never learned to do without one. (A decoder could also be used for (a), with its last position as the text's vector,
-# but every other position would see only half of the mail.) (1 point.)
+# (a) An encoder whose only mask is the one for padding: the whole mail is there, and both sides help. Pre-train it as
+# a masked language model on the million mails, then a new head with five classes, fine-tuned on the 50 labels with a
+# small learning rate for the body. (1 point.) (b) A decoder with a causal mask, pre-trained to predict the next token:
+# when it completes a mail there is no right-hand side, and an encoder that has only filled gaps with both sides in
+# view has never learned to do without one. (A decoder could also be used for (a), with its last position as the text's
+# vector, but every other position would see only half of the mail.) (1 point.)
 #
 # **Rubric**
 #
 # - 1 point: (a) encoder, padding mask only, masked language model, then fine-tuning, with the reason
-# - 1 point: (b) decoder, causal mask, next token, with the reason why the encoder does not do
+# - 1 point: (b) decoder, causal mask, next token, with the reason why an encoder is not suitable
 # ### END SOLUTION
 
 # %% [markdown]

@@ -56,7 +56,7 @@ corpus = docstrings.make_corpus(one_of=10 if FAST else 1)
 train, held_out = encode(corpus.train), encode(corpus.held_out)  # (characters,) each
 known_lines = docstrings.share_of_known_lines(corpus)
 print(f"{len(train):,} characters to train with, {len(held_out):,} held out, {len(ALPHABET)} different ones")
-print(f"{known_lines:.1%} of the held-out lines also stand in the training text\n")
+print(f"{known_lines:.1%} of the held-out lines also occur in the training text\n")
 print(corpus.held_out[:400])
 
 # %% claims
@@ -149,7 +149,7 @@ def coded(next_probabilities, name: str) -> tuple[str, float]:
     return bits, surprise
 
 
-print(f"as it is {8 * len(sentence) - 8:3} bits, 8 for each character behind the first")
+print(f"as it is {8 * len(sentence) - 8:3} bits, 8 for each character after the first")
 by_unigram = coded(lambda so_far: unigram, "unigram")
 by_bigram = coded(lambda so_far: bigram[so_far[-1]], "bigram")
 
@@ -254,7 +254,7 @@ if not FAST:
 
 # %% [markdown]
 # Four characters of context beat gzip. The best is xz primed with the training text: it copies long runs that it has
-# seen before, from any distance. That is the mark to aim at.
+# seen before, from any distance. That is the mark to beat.
 #
 # ## 4 · Windows of one long text
 #
@@ -608,7 +608,7 @@ steps = 20 if FAST else 400
 pages = writing.random_starts(len(page), LENGTH, 16, steps, seed=3)
 writing.train_on_text(parrot, encode(page), bar(pages, "4,000 characters", steps), writing.writer_rate(steps))
 
-# %% figure How much of a text stands in the training text?
+# %% figure How much of a text occurs in the training text?
 rows, new_tokens = (2, 60) if FAST else (8, 240)
 prompts = torch.stack([held_out[place : place + 20] for place in range(0, 1000 * rows, 1000)])  # (rows, 20)
 samples = {
@@ -661,7 +661,7 @@ if not FAST:
 #
 # **Rubric**
 #
-# - 1 point: a measurement over many samples with a control, such as held-out text; or how often the paragraph stands in
+# - 1 point: a measurement over many samples with a control, such as held-out text; or how often the paragraph occurs in
 #   the training text
 # - 1 point: no: what a sample does not show may come out with another prompt
 # ### END SOLUTION
@@ -789,7 +789,7 @@ claim("every text comes back", all(
 
 # %% [markdown]
 # Frequent words have become one piece; a rare word is split into several, and text that was never seen into bytes (� is
-# a byte that is no text by itself).
+# a byte that is not valid text by itself).
 #
 # Now a GPT on pieces, and the same GPT on characters, with the same number of steps. A loss per *piece* and a loss per
 # *character* cannot be compared; bits per character can.

@@ -73,7 +73,7 @@ for (start, end), digit in zip(example.places, example.digits):
     axes[0].text((start + end) / 2 / RATE, 1.05, digit, ha="center")
 axes[0].set(xlabel="seconds", ylabel="pressure", ylim=(-1.1, 1.3))
 axes[1].plot(1000 * seconds[:240], wave[middle : middle + 240], ".-", linewidth=0.8, markersize=3)
-axes[1].set(title=f"30 ms inside of the {example.digits[1]}", xlabel="milliseconds", ylabel="pressure")
+axes[1].set(title=f"30 ms inside the {example.digits[1]}", xlabel="milliseconds", ylabel="pressure")
 plt.show()
 
 # %% claims
@@ -849,9 +849,9 @@ if not FAST:
 
 # %% [markdown]
 # With CTC beside it the same decoder learns somewhat sooner, and CTC's own answers are ahead of both. At the end, most
-# of the attention walks along the sound, digit by digit. Two equal digits in a row, as the 4 4 here, are the hardest:
-# section 13 measures that. (The lead does not last: a decoder trained alone for all 1,200 steps caught up, with the one
-# seed that `python -m benchmarks speech` tries. What CTC adds then is a second answer.)
+# of the attention walks along the sound, digit by digit. Two equal digits in a row, such as the 4 4 here, are the
+# hardest: section 13 measures that. (The lead does not last: a decoder trained alone for all 1,200 steps caught up,
+# with the one seed that `python -m benchmarks speech` tries. What CTC adds then is a second answer.)
 #
 # To recognise with both, let each make a proposal, CTC by the best label of each frame and the decoder greedily, and
 # take the one with the larger $\lambda \ln P_\text{CTC} + (1 - \lambda) \ln P_\text{decoder}$.
@@ -866,8 +866,8 @@ if not FAST:
 # $$D_{i,0} = i \qquad D_{0,j} = j \qquad D_{i,j} = \min\left(D_{i-1,j-1} + [a_i \ne b_j],\;\;
 # D_{i-1,j} + 1,\;\; D_{i,j-1} + 1\right)$$
 #
-# The **error rate** is the sum of all distances over the number of all digits said. With words instead of digits it is
-# the *word error rate* of speech recognition. It can be above 100 %.
+# The **error rate** is the sum of all distances divided by the number of all digits said. With words instead of digits
+# it is the *word error rate* of speech recognition. It can be above 100 %.
 #
 # {{exercise edit_distance}}
 

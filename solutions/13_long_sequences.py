@@ -282,6 +282,7 @@ claim("the maximum rises a few times", 2 <= len(rises) <= 8)
 #
 # All $n_q$ queries do this at once, and at most $n_q \times \text{tile}$ scores exist at any time. If the attention is
 # {{term causal}}, hide in each tile the keys that come after the query: the keys of a tile begin at `start`, not at 0.
+# If you make all scores at once, the check says so; that costs no points.
 #
 # {{exercise tiled_attention}}
 
@@ -541,7 +542,7 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
 check(linear_attention)
 
 # %% [markdown]
-# Does it matter where the brackets stand, and are the matrix product and the RNN the same function?
+# Does it matter where the brackets are, and are the matrix product and the RNN the same function?
 
 # %%
 own_linear = yours("linear_attention", linear_attention)
@@ -685,7 +686,7 @@ def segment_memory(
     k = context @ w_k  # (batch, m + n, d_k)
     v = context @ w_v  # (batch, m + n, d_v)
     n, m = segment.shape[1], memory.shape[1]
-    queries = m + torch.arange(n, device=segment.device)  # where each query stands in the context
+    queries = m + torch.arange(n, device=segment.device)  # the place of each query in the context
     keys = torch.arange(m + n, device=segment.device)
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (batch, n, m + n)
     scores = scores.masked_fill(keys[None, :] > queries[:, None], -torch.inf)

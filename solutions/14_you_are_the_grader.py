@@ -436,7 +436,7 @@ def dealt_out(size: int) -> list[tuple[Tensor, Tensor]]:
 
 # %%
 again = [published_perplexity(model, dealt_out(64), 1, 0) for _ in range(3)]
-print("three times the same:", ", ".join(f"{value:.3f}" for value in again))
+print("the same three times:", ", ".join(f"{value:.3f}" for value in again))
 model.eval()  # so that only the second question is asked
 by_size = {size: published_perplexity(model, dealt_out(size), 1, 0) for size in (64, 32, 8, 1)}
 model.train()
@@ -969,7 +969,7 @@ def accepts_train_step(train_step) -> bool:
     ### BEGIN SOLUTION
     torch.manual_seed(0)
     source, targets = torch.tensor([[3, 4, 5], [6, 2, 7]]), torch.tensor([[4, 3, 2, 0], [5, 2, 0, 0]])
-    given = torch.tensor([[1, 4, 3, 2], [1, 5, 2, 0]])  # BOS, and the targets before
+    given = torch.tensor([[1, 4, 3, 2], [1, 5, 2, 0]])  # BOS, then all targets but the last
     for max_norm in (0.05, 1e6):  # clipped, and not
         model = WatchedModel(8, 3).eval()
         twin = copy.deepcopy(model)

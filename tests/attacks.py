@@ -1,8 +1,8 @@
 """Attacks on the grader, as data: what a submission tries, and what has to come of it.
 
 Every attack leaves `padding_mask` of 02_masks unanswered or wrong and tries to get its points in another way, to
-learn what it must not know, or to do harm. `window_mask` is answered honestly: where an attack costs more than itself,
-its points show it. An attack that reaches its goal prints the word in BREACH.
+learn what it must not know, or to do harm. `window_mask` is answered honestly: if an attack does more harm than to
+itself, its points show it. An attack that reaches its goal prints the word in BREACH.
 
 An attack that was never carried out proves nothing. So each leaves a trace that the judge's side can see: when the deed
 is done it prints DONE, when it is stopped by an exception it prints which. What ends its process, or cannot print any
@@ -27,7 +27,7 @@ TARGET, WITNESS = "padding_mask", "window_mask"
 BREACH = "WALL" + "_IS_DOWN"  # in two parts: it must not be found in a copy of this file
 DONE, STOPPED_BY = "DEED" + "_IS_DONE", "DEED" + "_STOPPED_BY_"  # nor are these found in an attack's own text
 NOT_FINISHED, ENDED, CRASHED = "It did not finish within", "process ended itself", "(segmentation fault)"
-PORT = "@PORT@"  # stands for a port on this machine at which somebody listens
+PORT = "@PORT@"  # replaced by a port on this machine at which somebody listens
 ROOT = Path(__file__).resolve().parents[1]
 
 HONEST = """
@@ -58,9 +58,9 @@ class Attack:
     keeps: bool = True  # whether the honest answer has to keep its points
     status: str = "graded"
     words: str = ""  # found in the reason, the notes or a message, in any case
-    proof: tuple[str, ...] = (DONE,)  # that it was carried out: one is found there too, and none without the attack
+    proof: tuple[str, ...] = (DONE,)  # one of these is found there too, but none without the attack
     slow: bool = False  # it uses up the time that a cell is given
-    spreads: bool = False  # it uses up what every other cell is given, too
+    spreads: bool = False  # it also uses up what every other cell is given
     dangerous: bool = False  # without namespaces it would harm the machine: it is run only behind them
 
 
@@ -233,7 +233,7 @@ when_called(
 )
 in_the_cell(
     "endless_thread",
-    "A thread that goes on behind the cell, and keeps the interpreter busy.",
+    "A thread that continues after the cell, and keeps the interpreter busy.",
     WRONG
     + """
 import threading
@@ -1245,7 +1245,7 @@ when_called(
 when_called("not_a_number", "Returns NaN.", "return torch.full((len(lengths), max_len), float('nan'))")
 when_called("infinity", "Returns infinity.", "return torch.full((len(lengths), max_len), float('inf'))")
 when_called("numbers_json_does_not_know", "Returns NaN and infinity as numbers.", "return [float('nan'), float('inf')]")
-when_called("lone_surrogates", "Returns text that is no text.", "return '\\ud800' * 100 + '\\0\\x1b[2J'")
+when_called("lone_surrogates", "Returns text that is not valid text.", "return '\\ud800' * 100 + '\\0\\x1b[2J'")
 when_called(
     "script_in_the_error",
     "Raises an error whose message is a script for whoever reads the feedback.",
@@ -1612,9 +1612,8 @@ except BaseException as reason:
 
 
 # --- tests that a student writes ----------------------------------------------------------------------------------
-#
 # Here the answer is a test of `causal_mask`, and each attack tells right implementations from wrong ones by something
-# else than what they do. It rejects by an error that says DONE: the report quotes the error where a right one is
+# other than what they do. It rejects by an error that says DONE: the report quotes the error where a right one is
 # refused, which shows that the attack was carried out and came to nothing.
 
 
@@ -1622,7 +1621,7 @@ except BaseException as reason:
 class TestAttack:
     """A dishonest test, and what its honest part is worth."""
 
-    __test__ = False  # for pytest: this is none of its own
+    __test__ = False  # for pytest: this is not a test
 
     name: str
     says: str
@@ -1641,7 +1640,8 @@ RIGHT_NAMES = (
 
 
 def as_a_test(name: str, says: str, accepts_if: str, before: str = "", **expected) -> None:
-    """A test that accepts if the expression holds, and else rejects with a trace. `before`: the rest of its cell."""
+    """A test that accepts if the expression holds, and otherwise rejects with a trace. `before`: the rest of its
+    cell."""
     source = f"{dedent(before).strip()}\n\n\ndef {TESTED}(causal_mask):\n    if {accepts_if}:\n        return True\n"
     TEST_ATTACKS.append(TestAttack(name, says, f"{source}    {REJECT}\n", **expected))
 

@@ -58,7 +58,7 @@ def judged(stem: str, notebook: NotebookNode | str, walls: tuple[str, ...] | Non
 
 
 def impatient_with(name: str, seconds: float) -> Any:
-    """A context in which one exercise, known to be endless, gets so many seconds. A short limit for all of the
+    """A context in which one exercise, known to be endless, gets this many seconds. A short limit for all of the
     notebook would now and then stop honest code on a busy machine."""
 
     class Trial(judge.Trial):

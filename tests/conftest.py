@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Before torch and matplotlib are imported anywhere: test processes share the cores, and no test has a screen.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
-# A script's `make test &` would have it ignored, and by every process that the tests start: some press Ctrl-C.
+# A script's `make test &` would ignore Ctrl-C, and so would every process that the tests start; some tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,9 +65,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
         terminalreporter.write_line(line, yellow=True)
 
 
+@pytest.hookimpl(tryfirst=True)  # before any fixture draws
+def pytest_runtest_setup() -> None:
+    """Every test draws the same random numbers in every run, whichever tests its process had before."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(0)
+
+
 @pytest.fixture(autouse=True)
 def no_word_of_earlier_tests() -> None:
-    """A command tells at its end which files it moved to kept/: those of its own run, not of the test before."""
+    """At its end a command lists the files that it moved to kept/: only those of its own run, not of the test
+    before."""
     files = sys.modules.get("autograder.files")
     if files is not None:
         files.told_of_kept_files()
@@ -80,13 +89,13 @@ def no_word_of_earlier_tests() -> None:
 def source_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project as git would store it: building in place would leave files in the checkout."""
     if not (ROOT / ".git").exists():
-        pytest.skip("only in a git checkout is it known which files belong to the project")
+        pytest.skip("only a git checkout knows which files belong to the project")
     copy = tmp_path_factory.mktemp("source")
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
     for name in filter(None, names):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / name).exists():  # else it has been deleted since the last commit
+        if (ROOT / name).exists():  # otherwise it was deleted since the last commit
             shutil.copy(ROOT / name, copy / name)
     return copy
 
@@ -121,6 +130,15 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     from course import Course
 
     return Course(tmp_path_factory.mktemp("course"))
+
+
+@pytest.fixture(scope="module")
+def warm_process() -> Iterator[None]:
+    """Submissions of a module are judged with one warm process, which ends with the module."""
+    from autograder.judging import work
+
+    yield
+    work.forget_warm_process()
 
 
 @pytest.fixture(scope="session")

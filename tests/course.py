@@ -71,7 +71,7 @@ class Course:
     ) -> Path:
         """Hand in the release with these answers in the cells of these ids, and with the claims about its text.
 
-        is_whole: whether those demonstrations are in it that do the same whatever the answers are.
+        is_whole: whether it includes the demonstrations that do the same whatever the answers are.
         """
         self.generate(stem)
         notebook = self.notebook("release", stem)
@@ -118,7 +118,7 @@ def solved(course: Course, stem: str) -> NotebookNode:
 
 
 def with_claims(cells: list[NotebookNode], stem: str) -> list[NotebookNode]:
-    """The cells of a notebook, each followed by the claims that stand behind it in the source."""
+    """The cells of a notebook, each followed by the claims that follow it in the source."""
     found: dict[str, list[NotebookNode]] = {}
     last = ""
     for cell in build.solution_notebook(stem, claims=True).cells:
@@ -130,7 +130,7 @@ def with_claims(cells: list[NotebookNode], stem: str) -> list[NotebookNode]:
 
 
 def without_demonstrations(cells: list[NotebookNode], but_of_answers: bool = False) -> list[NotebookNode]:
-    """The cells of nbgrader, with or without the demonstrations that depend on an answer, and what these stand on."""
+    """The cells of nbgrader, with or without the demonstrations that depend on an answer, and what these need."""
     code = [cell for cell in cells if cell.cell_type == "code"]
     kept = ["nbgrader" in cell.metadata for cell in code]
     if but_of_answers:

@@ -31,7 +31,7 @@ class Here:
 
 
 def solved(**answers: str) -> NotebookNode:
-    """A submission that is right but for these answers."""
+    """A submission that is right except for these answers."""
     return submission(STEM, solutions(STEM) | answers)
 
 

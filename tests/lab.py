@@ -20,8 +20,9 @@ from urllib.parse import quote
 from playwright.sync_api import Locator, Page, Route, TimeoutError, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
+STUDENT_LAB = ROOT / "autograder" / "student_lab"
 TOKEN = "testing"
-HANGS = 600  # seconds after which something hangs, however busy the machine is
+HANGS = 600  # seconds after which something must be hanging, however busy the machine is
 expect.set_options(timeout=HANGS * 1000)
 # All cells in the page at once, not only those in view; no news.
 SETTINGS = {
@@ -61,6 +62,7 @@ def jupyterlab(folder: Path, home: Path) -> Iterator[str]:
     environment = {**kernel_environment(), "HOME": str(home)}
     command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--port={port}"]
     command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}", "--ServerApp.port_retries=0"]
+    command += [f"--LabApp.extra_labextensions_path={STUDENT_LAB / 'labextensions'}"]  # as `make lab` does
     with (home / "lab.log").open("w") as log:
         server = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
     try:
@@ -84,12 +86,13 @@ def wait_until_it_answers(address: str, server: subprocess.Popen[bytes], log: Pa
 
 
 @contextlib.contextmanager
-def browser_page(chromium: str) -> Iterator[tuple[Page, list[str]]]:
-    """A page of a headless browser, and the list of addresses elsewhere that it asked for."""
+def browser_page(chromium: str, files: Path | None = None) -> Iterator[tuple[Page, list[str]]]:
+    """A page of a headless browser, and the list of addresses elsewhere that it asked for. It may read `files`."""
     elsewhere: list[str] = []
+    here = ("http://127.0.0.1:", "data:", "blob:", *([files.as_uri()] if files else []))
 
     def keep_inside(route: Route) -> None:
-        if route.request.url.startswith(("http://127.0.0.1:", "data:", "blob:")):
+        if route.request.url.startswith(here):
             route.continue_()
         else:
             elsewhere.append(route.request.url)

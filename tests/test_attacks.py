@@ -58,7 +58,7 @@ together = pytest.mark.xdist_group("attacks")
 
 
 def without_demonstrations(notebook: NotebookNode) -> NotebookNode:
-    """The pictures have nothing to do with the attacks, and to draw them takes most of a notebook's time."""
+    """The pictures have nothing to do with the attacks, and drawing them takes most of a notebook's time."""
     marked = [cell for cell in notebook.cells if "nbgrader" in cell.metadata]
     return nbformat.from_dict({**notebook, "cells": marked})
 
@@ -139,7 +139,7 @@ def test_nothing_looks_carried_out_without_an_attack():
 
 
 def test_outside_the_walls_a_dangerous_attack_gives_up():
-    """Were the walls down, its guard would say so before the deed, and the attack would fail its test."""
+    """If the walls were down, its guard would say so before the deed, and the attack would fail its test."""
     dangerous = [attack for attack in ATTACKS if attack.dangerous]
     assert len(dangerous) >= 12
     for attack in dangerous:
@@ -153,8 +153,8 @@ def test_outside_the_walls_a_dangerous_attack_gives_up():
 @together
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_attack(attack: Attack, port: int):
-    """A point is given only on evidence computed there, in the process of the checks: whatever else a submission does,
-    says or is gains none."""
+    """A point is given only on evidence computed there, in the process of the checks: nothing else that a submission
+    does, says or is gains one."""
     forget_other_walls()
     if attack.dangerous and NAMESPACES not in work.warm_process().walls:
         pytest.skip(f"without namespaces this would harm the machine: {wall(NAMESPACES).why}")
@@ -191,7 +191,7 @@ def graded_test(attack: TestAttack) -> Result:
 @together
 @pytest.mark.parametrize("attack", TEST_ATTACKS, ids=lambda attack: attack.name)
 def test_a_test_judges_by_what_implementations_do(attack: TestAttack):
-    """Whatever else it goes by gains nothing, in the visible check as little as in the hidden one."""
+    """Going by anything else gains nothing, neither in the visible check nor in the hidden one."""
     result = graded_test(attack)
     assert result.verdict.status == "graded", result.verdict.reason
     assert score(by_name(result)[TESTED]) <= attack.gains
@@ -252,8 +252,8 @@ raise RuntimeError(str(met))
 
 @together
 def test_no_hidden_case_is_carried_out():
-    """Behind each check stands a second one with cases that students do not see. An answer remembers what it was asked,
-    and later cells print it, raise it and return it."""
+    """Each check is followed by a second one with cases that students do not see. An answer remembers what it was
+    asked, and later cells print it, raise it and return it."""
     notebook = answered(RELEASE, CARRIES_CASES_OUT)
     cell_of(notebook, "causal_mask").source = SHOWS_THEM.strip()
     result = graded(json.dumps(notebook))
@@ -266,7 +266,7 @@ def test_no_hidden_case_is_carried_out():
 
 
 def test_the_judge_itself_has_a_limit_of_memory(monkeypatch):
-    """Whatever a submission makes it compute. What comes of it is a flag, and the next submission is judged."""
+    """Whatever a submission makes it compute. The submission is flagged, and the next one is judged."""
     size = 2 * work.JUDGES_MEMORY
     with work.at_most_memory(work.JUDGES_MEMORY), pytest.raises((MemoryError, RuntimeError)):
         torch.zeros(size, dtype=torch.uint8)
@@ -286,9 +286,9 @@ OF_THE_SYSTEM = " or ".join(
 
 @pytest.mark.programs
 @pytest.mark.xdist_group("attacks by a user")
-@pytest.mark.skipif(os.geteuid() != 0, reason="whoever runs this is an ordinary user already")
+@pytest.mark.skipif(os.geteuid() != 0, reason="the tests are already run by an ordinary user")
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="there is no unshare to become another user with")
-def test_nor_does_it_if_an_ordinary_user_grades(tmp_path):
+def test_nothing_is_gained_if_an_ordinary_user_grades(tmp_path):
     """In a user namespace the same files are at hand, but root is nobody special."""
     suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", OF_THE_SYSTEM]
     done = subprocess.run(
@@ -314,7 +314,7 @@ FILES_AND_NETWORK = [
 
 @pytest.mark.xdist_group("attacks by a user")
 @pytest.mark.parametrize("attack", FILES_AND_NETWORK, ids=lambda attack: attack.name)
-def test_nor_does_it_without_namespaces(attack: Attack, port: int):
+def test_nothing_is_gained_without_namespaces(attack: Attack, port: int):
     if not (wall(LANDLOCK).works and wall(SECCOMP).works):
         pytest.skip("this machine has neither namespaces nor what could replace them")
     result = attacked(attack, port, walls=(LIMITS_WALL, LANDLOCK, SECCOMP))

@@ -38,7 +38,7 @@ from course_lib.alt_text import alt_text, as_outputs, title_of_cell
 from course_lib.exercises import all_exercises
 from course_lib.plotting import show_matrix
 
-# nbgrader fills in a submission before it adds it; the theme is a little behind Sphinx
+# nbgrader fills in a submission before it adds it; the theme is a little older than Sphinx
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
     pytest.mark.filterwarnings("ignore::PendingDeprecationWarning"),
@@ -88,7 +88,7 @@ def served(site) -> Iterator[str]:
 
 
 def solutions_of(stem: str) -> dict[str, str]:
-    """Name of the exercise or question -> what stands between the marks."""
+    """Name of the exercise or question -> what is between the marks."""
     cells = build.solution_notebook(stem).cells
     found = {cell.id: SOLUTION.findall(cell.source) for cell in cells}
     return {name: "\n".join(parts) for name, parts in found.items() if parts}
@@ -100,7 +100,7 @@ def squeezed(text: str) -> str:
 
 @with_masks
 def test_no_line_of_a_solution_is_in_the_students_edition(pages):
-    """But what the student's notebooks or the hints say themselves, and the answers to what has been passed."""
+    """Except what the student's notebooks or the hints say themselves, and the answers to what has been passed."""
     public = [cell.source for stem in build.stems() for cell in released_notebook(stem).cells]
     public += [hint for exercise in all_exercises().values() for hint in exercise.hints]
     known = squeezed("\n".join(public))
@@ -219,8 +219,10 @@ def test_pages_fit_a_telephone_and_meet_wcag_aa_in_light_and_dark(served):
 @pytest.mark.browser
 @in_a_browser
 @with_masks
-def test_figures_move_and_the_search_finds_without_a_kernel_or_a_network(served):
-    with browser_page(CHROMIUM) as (page, elsewhere):
+def test_figures_move_and_the_search_finds_without_a_kernel_or_a_network(site, served):
+    with browser_page(CHROMIUM, files=site) as (page, elsewhere):
+        complaints: list[str] = []
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         page.goto(f"{served}/{STEM}.html")
         expect(page.locator(".course-still")).to_be_hidden()
         square = page.locator(".cf-cells button[aria-checked]").nth(1)  # the first word looks at the second
@@ -228,11 +230,18 @@ def test_figures_move_and_the_search_finds_without_a_kernel_or_a_network(served)
         square.click()
         expect(square).to_have_attribute("aria-checked", "true")
         assert page.locator("math").first.bounding_box()["height"] > 5
+        assert complaints == []
         page.emulate_media(media="print")
         expect(page.locator(".bd-sidebar-primary")).to_be_hidden()
         expect(page.locator(".open-here").first).to_be_hidden()
         expect(page.locator("figure.drawn").first).to_be_visible()
         page.goto(f"{served}/search.html?q=polarity")
+        page.locator("#search-results li a").first.wait_for()
+        quoted = page.locator("#search-results .context")
+        quoted.first.wait_for()
+        assert "polarity" in quoted.first.inner_text().lower()
+        assert not any("System Settings" in text for text in quoted.all_inner_texts()), "a menu is quoted"
+        page.goto((site / "search.html").as_uri() + "?q=polarity")
         page.locator("#search-results li a").first.wait_for()
         assert elsewhere == [], "requests left the machine"
 
@@ -240,23 +249,26 @@ def test_figures_move_and_the_search_finds_without_a_kernel_or_a_network(served)
 @pytest.mark.browser
 @in_a_browser
 @with_masks
-def test_a_link_opens_the_readers_own_notebook_and_then_goes_to_the_section(folder, lab):
+def test_a_link_opens_the_readers_own_notebook_at_the_section(folder, lab):
     (folder / "work").mkdir(exist_ok=True)
     notebook = released_notebook(STEM)
     nbformat.write(notebook, folder / "work" / f"{STEM}.ipynb")
     section = next(cell for cell in notebook.cells if "## 9 " in cell.source)
-    link = open_links(STEM, section.id, "Open").replace("http://localhost:8888", lab)
+    other = next(cell for cell in notebook.cells if "## 4 " in cell.source)
+    links = [open_links(STEM, cell.id, "Open").replace("http://localhost:8888", lab) for cell in (section, other)]
     with browser_page(CHROMIUM) as (page, elsewhere):
+        page.context.add_init_script("Object.defineProperty(window, 'innerWidth', {value: 420})")
         page.goto(f"{lab}/lab?token={TOKEN}")
-        page.set_content(link)
+        page.set_content("".join(links))
         with page.context.expect_page() as opened:
-            page.get_by_text("in your JupyterLab").click()
+            page.get_by_text("in your JupyterLab").first.click()
         notebook_page = opened.value
-        notebook_page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']")
         heading = notebook_page.locator("h2", has_text="Windows, and masks of your own")
-        expect(heading).not_to_be_in_viewport()
-        page.get_by_text("in your JupyterLab").click()
         expect(heading).to_be_in_viewport()
+        expect(notebook_page.locator(".jp-FileBrowser")).to_be_hidden()  # the screen is narrow
+        page.get_by_text("in your JupyterLab").last.click()
+        expect(notebook_page.locator("h2", has_text="The future")).to_be_in_viewport()
+        expect(heading).not_to_be_in_viewport()
         assert elsewhere == [], "requests left the machine"
 
 
@@ -275,7 +287,7 @@ def test_every_misconception_belongs_to_an_idea_and_nearly_all_by_their_words():
     "exercise, mistake, ideas",
     [
         ("causal_mask", "marks_what_is_hidden", {"mask", "mask_polarity"}),
-        ("causal_mask", "peeks_one_ahead", {"future", "shift"}),
+        ("causal_mask", "peeks_one_ahead", {"mask", "future", "shift"}),
         ("shift_right", "rolls_around", {"shift"}),
         ("tiled_attention", "does_not_scale", {"scale"}),
         ("PositionalEncoding", "wants_a_graphics_card", {"device"}),
@@ -290,11 +302,21 @@ def test_mistakes_are_found_under_their_ideas(exercise, mistake, ideas):
     assert ideas <= set(ideas_of(known.reference, wrong))
 
 
+def fields_of(schema) -> Iterator[tuple[str, dict]]:
+    """Every named field that a schema describes, at any depth."""
+    for name, field in schema.get("properties", {}).items():
+        yield name, field
+        yield from fields_of(field)
+    for part in (*filter(None, [schema.get("items")]), *schema.get("$defs", {}).values()):
+        yield from fields_of(part)
+
+
 @with_masks
 def test_the_atlas_as_json_is_what_its_schema_says(site):
     content = json.loads((site / "atlas.json").read_text(encoding="utf-8"))
     schema = json.loads((ROOT / "docs" / "atlas_schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
+    assert [name for name, field in fields_of(schema) if len(field.get("description", "")) < 10] == []
     jsonschema.validate(content, schema, jsonschema.Draft202012Validator)
     assert {entry["name"] for entry in content["exercises"]} == PASSED
     causal = next(entry for entry in content["exercises"] if entry["name"] == "causal_mask")
@@ -378,7 +400,9 @@ def test_passed_exercises_come_from_names_or_from_a_file_of_progress(tmp_path):
 
 
 def test_the_workflow_publishes_what_make_book_makes():
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "book.yml").read_text(encoding="utf-8"))
+    text = (ROOT / ".github" / "workflows" / "book.yml").read_text(encoding="utf-8")
+    assert "main" not in text, "whoever adopts the course under another branch changes one place only"
+    workflow = yaml.safe_load(text)
     steps = workflow["jobs"]["book"]["steps"]
     assert [step["run"] for step in steps if "run" in step] == ["make book CPU=1"]
     paths = {step["uses"].partition("@")[0]: step["with"]["path"] for step in steps if "path" in step.get("with", {})}

@@ -90,7 +90,7 @@ def lend_torch(site_packages: Path) -> None:
 
 
 def install_pins(colab: Colab) -> None:
-    """Install Colab's versions, or skip the tests if no package can be had at all."""
+    """Install Colab's versions, or skip the tests if no package can be downloaded at all."""
     try:
         colab.pip("install", "-qq", "--no-compile", *COLAB_PINS)
     except subprocess.CalledProcessError as failure:
@@ -161,7 +161,7 @@ def test_in_colab_it_installs_the_course_and_moves_nothing(
     assert after.pop("transformer-course") == metadata.version("transformer-course")
     assert after == before
 
-    # Run again it does nothing: it would fail if it tried.
+    # Run again, it does nothing: if it tried to install, it would fail.
     assert_works_silently(colab.run(tmp_path, package=UNREACHABLE[0]))
 
 

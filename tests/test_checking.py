@@ -14,6 +14,7 @@ from course_lib.checking.difference import Difference, describe_shape_mismatch
 from course_lib.checking.exercise import Property
 from course_lib.checking.expect import Failure, as_shape, expect_equal, expect_mask
 from course_lib.checking.grading import grade
+from course_lib.checking.inputs import AffineMap
 from course_lib.checking.memory import Memory, Moment
 from course_lib.checking.merge import merged
 from course_lib.checking.ours import known_answers
@@ -152,6 +153,15 @@ def test_changed_inputs_are_noticed_but_not_passed_on():
     assert subject.changed_inputs == {"0"} and x.tolist() == [0, 0]
 
 
+def test_so_are_changes_inside_of_a_function_that_is_an_argument():
+    """A case is asked many times, and every question has it as it was."""
+    layer = AffineMap(torch.eye(2), torch.zeros(2))
+    subject = Subject(lambda x, layer: layer.bias.add_(1) + layer(x))
+    answers = [subject(torch.ones(1, 2), layer).tolist() for _ in range(2)]
+    assert answers == [[[3, 3]], [[3, 3]]]
+    assert subject.changed_inputs == {"1"} and layer.bias.tolist() == [0, 0]
+
+
 def test_a_result_that_an_operation_stumbles_over_is_an_answer_like_any_other():
     """So the judge, whose operations run in another process, hears what the notebook hears."""
     subject = Subject(lambda x: x[:1])
@@ -246,13 +256,13 @@ def test_mistakes_in_the_same_place_cannot_be_merged():
 
 
 def test_edits_that_touch_are_not_merged():
-    """`-2` and `1` in the place of `-1` are no `2`."""
+    """`-1` changed to `-2` and to `1` does not give `2`."""
     wrong = {mistake.__name__: mistake for mistake in LAYER_NORM.misconceptions}
     assert merged(LAYER_NORM.reference, wrong["NormalisesOverTime"], wrong["NormalisesAlongAxisOne"]) is None
 
 
 def test_two_mistakes_are_named_both_or_by_what_they_look_like():
-    """Two mistakes may cancel, or look like a third. What is said of a pair is said of just these two."""
+    """Two mistakes may cancel out, or look like a third. What is said about a pair is said about just these two."""
     named = described = 0
     for exercise in exercises_to_build().values():
         for first in exercise.misconceptions[:3]:
@@ -296,7 +306,7 @@ def test_after_an_unexpected_answer_nothing_more_is_asked():
 
     other = known_answers(double, question, events(2, 5, 6))
     assert asked == [1, 2] and not other.is_complete and not other.are(events(2, 5, 6))
-    assert known_answers(double, question, events(2, 7, 6)) is other, "it is known already that this is not it"
+    assert known_answers(double, question, events(2, 7, 6)) is other, "this one is already known to differ"
     same = known_answers(double, question, events(2, 4, 6))
     assert asked == [1, 2, 3] and same.are(events(2, 4, 6)), "what was answered is not asked again"
     assert same.until_they_depart(events(2, 5, 6)) == other.trace, "however much is known"
@@ -366,6 +376,44 @@ class Keeps(torch.nn.Module):
 @pytest.mark.parametrize(("how", "moves"), [("buffer", True), ("plain", False), ("moved", True)])
 def test_a_tensor_that_would_stay_behind_is_noticed(how, moves):
     assert Subject(Keeps).build(how).moves_to_another_device(torch.zeros(2, 4, 3)) is moves
+
+
+class Applies(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def filled_in(x):
+    result = torch.zeros_like(x)
+    result[:, 0] = torch.ones(4)
+    return result.copy_(torch.arange(4.0))
+
+
+@pytest.mark.parametrize(
+    ("function", "is_right"),
+    [
+        (lambda x: x + torch.ones(4), False),
+        (lambda x: x + torch.ones(4, 4).tril()[0], False),
+        (lambda x: torch.stack([x, torch.ones(4, 4)]), False),
+        (lambda x: torch.where(torch.ones(4).bool(), x, 0.0), False),
+        (lambda x: torch.arange(4)[x.long()[0]], False),
+        (lambda x: x + torch.ones(4, device=x.device), True),
+        (lambda x: x + torch.ones(4, 4).tril().to(x.device), True),
+        (lambda x: x + torch.ones(4).to(x), True),
+        (lambda x: x + torch.ones(4).type_as(x), True),
+        (lambda x: x + torch.ones_like(x) + x.new_ones(4), True),
+        (lambda x: x * torch.tensor(2.0), True),
+        (lambda x: x[torch.arange(4)] + x, True),
+        (lambda x: x + torch.arange(4.0).expand_as(x).to(x.device), True),
+        (filled_in, True),
+    ],
+)
+def test_a_new_tensor_on_the_cpu_is_noticed_where_a_gpu_would_refuse_it(function, is_right):
+    assert Subject(Applies).build(function).makes_tensors_on_the_device(torch.zeros(4, 4)) is is_right
 
 
 # --- what was answered already ------------------------------------------------------------------------------------

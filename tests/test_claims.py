@@ -1,4 +1,4 @@
-"""Claims: what the text says of an output is checked where the solved notebook is executed, and nowhere else."""
+"""Claims: what the text says about an output is checked where the solved notebook is executed, and nowhere else."""
 
 from __future__ import annotations
 
@@ -137,9 +137,10 @@ def test_words_make_no_proof_stale_but_code_modules_and_data_do(source, monkeypa
             path.write_bytes(was)
 
     assert not changed(source, b"# # 2", b"# Another word\n# # 2")
-    assert not changed(source, b"loss = 0.25\n", b"# a comment\nloss = 0.25\n")
+    assert not changed(source, b"loss = 0.25\n", b"# a comment\nloss = 0.25  # and another\n")
     assert not changed(library / "training.py", b'"""', b'"""Another word. ')
     assert not changed(library / "plotting.py", b"\nfrom torch import Tensor", b"\nx = 1\nfrom torch import Tensor")
+    assert not changed(library / "decoding.py", b"give equally many", b"give the same number")  # in an error's message
     assert changed(source, b"0.25", b"0.26")
     assert changed(library / "translation.py", b"LONGEST_ANSWER = 40", b"LONGEST_ANSWER = 41")
     assert changed(
@@ -147,6 +148,20 @@ def test_words_make_no_proof_stale_but_code_modules_and_data_do(source, monkeypa
     )  # by way of others
     assert changed(library / "translator.pt", b"PK", b"PQ")
     assert not changed(library / "pronouncer.pt", b"PK", b"PQ")
+
+
+@pytest.mark.parametrize(
+    ("code", "left"),
+    [
+        ('print(f"{loss:.2f} bits é", "in all")', "print('loss:.2f', '')"),
+        ('ax.set(title="Loss", xlabel="step")', "ax.set(title='', xlabel=\"step\")"),
+        ('raise ValueError(\n    f"{n} words: "\n    "too many"\n)', "raise ValueError(\n    'n'\n)"),
+        ('print(sample("greedy"))', 'print(sample("greedy"))'),
+        ('x = f"{loss} bits"', 'x = f"{loss} bits"'),
+    ],
+)
+def test_only_words_that_no_code_reads_are_left_out(code, left):
+    assert claims.without_shown_texts(code) == left
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""class.toml: what it says counts, and what cannot be meant gets a sentence."""
+"""class.toml: what it says counts, and nonsense gets a sentence."""
 
 from __future__ import annotations
 
@@ -24,16 +24,11 @@ from autograder.errors import CourseError
 from autograder.hidden import all_hidden
 from autograder.judging import work
 from autograder.judging.judge import exercises_in
+from autograder.judging.verdict import read_verdict
 from course_lib import check
 from course_lib.exercises import all_exercises
 
-pytestmark = pytest.mark.xdist_group("judge")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm_process():
-    yield
-    work.forget_warm_process()
+pytestmark = [pytest.mark.xdist_group("judge"), pytest.mark.usefixtures("warm_process")]
 
 
 def said(folder: Path, text: str) -> Rules:
@@ -52,7 +47,7 @@ def test_a_new_class_decides_nothing(tmp_path):
 
 
 def test_every_line_of_the_new_file_can_be_used(tmp_path):
-    """Without its # each line is one that is understood, and names what there is."""
+    """Each line, without its #, is understood and names things that exist."""
     used = [line for line in TEMPLATE.split("\n") if re.match(r"(# )?(\[|\w+ = )", line)]
     lines = [line.removeprefix("# ") for line in used]
     rules = said(tmp_path, "\n".join(lines))
@@ -185,7 +180,10 @@ def test_dropped_exercises_and_changed_points_in_mid_term(course):
     release(course, [STEM])
     assert "**Exercise `window_mask`** · not counted in this class" in text_of(course)
     assert "5 points, marked by hand" in text_of(course)
-    after = {v.student: v for v in grade(course, STEM, Here()).graded}
+    summary = grade(course, STEM, Here())
+    assert all(set(change.exercises) == {"causal_mask", "window_mask (dropped)"} for change in summary.changes)
+    assert {change.student for change in summary.changes} == {"ada", "ben"}
+    after = {v.student: v for v in summary.graded}
     ada, ben = after["ada"], after["ben"]
     assert ada.points == ada.max_points
     assert ada.notes == before["ada"].notes == ()  # nobody is told that they changed a locked cell
@@ -263,10 +261,15 @@ def test_deadlines_penalties_and_extensions_are_those_of_the_file(course):
     with course.gradebook() as gradebook:
         gradebook.find_submission_notebook(STEM, STEM, "ada").late_submission_penalty = None
         gradebook.db.commit()
-    with quiet_nbgrader():
-        assert NbGraderAPI(config=course.config()).autograde(STEM, "ada", force=True)["success"]  # formgrader's button
-    with course.gradebook() as gradebook:
-        assert gradebook.find_submission(STEM, "ada").late_submission_penalty == round(full / 5, 2)
+    said(course.root, DEADLINE.replace("= 10", "= 30") + '[extensions.02_masks]\nben = "2026-09-01 20:00"\n')
+    for student in ("ada", "ben"):
+        with quiet_nbgrader():  # formgrader's button
+            assert NbGraderAPI(config=course.config()).autograde(STEM, student, force=True)["success"]
+        with course.gradebook() as gradebook:
+            penalty = gradebook.find_submission(STEM, student).late_submission_penalty
+        verdict = read_verdict(course.verdict(STEM, student))
+        assert verdict.penalty == penalty == round(full * 0.3, 2)
+    assert grade(course, STEM, Here()).changes == []
 
 
 def test_two_rules_for_lateness_are_refused(course):

@@ -23,12 +23,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:matplotlib")
 
 LARGE = 2000  # parameters; on a smaller model a GPU is no faster
 STEPS = 3  # of each loop that shows a bar
-MORE_STEPS = {"05_sublayers": 20, "11_language_model": 20}  # their curves are means over so many
+MORE_STEPS = {"05_sublayers": 20, "11_language_model": 20}  # their curves are means over this many
 
 
 @pytest.fixture
 def on_a_gpu(monkeypatch):
-    """A GPU for whoever asks; the course's own functions ask less, and long loops end early."""
+    """A GPU for all code that asks for one; the course's own trainings are shorter, and long loops end early."""
     monkeypatch.setenv("COURSE_FAST", "1")
     monkeypatch.setattr(settings, "course_device", lambda: GPU)
     monkeypatch.setattr(course_lib, "check", lambda *_, **__: None)

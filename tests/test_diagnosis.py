@@ -96,7 +96,7 @@ def table_from_one_with_the_halves_swapped(max_len, d_model):
 def test_two_mistakes_that_show_only_together_are_described_and_nobody_is_accused():
     report = report_on("sinusoidal_encoding", table_from_one_with_the_halves_swapped)
     assert report.misconception == "both#swaps_sine_and_cosine&counts_from_one"
-    assert report.diagnosis.sentence.startswith("Your result is exactly what comes out if both of these are so: (1) ")
+    assert report.diagnosis.sentence.startswith("Your result is exactly what comes out if both of these are true: (1) ")
 
 
 def test_two_mistakes_are_named_if_each_explains_a_value_of_its_own():

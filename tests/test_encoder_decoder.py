@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from course_lib import encoder_decoder as reference
@@ -263,6 +264,27 @@ class NoDropoutAtAll(EncoderParts):
         return self.norm_2(x + self.feed_forward(x))
 
 
+class DropoutAsAFunction(EncoderParts):
+    """F.dropout, which does not know about evaluation, in one of the sub-layers."""
+
+    forgets = "attention"
+
+    def drop(self, update, sublayer):
+        return F.dropout(update, self.dropout.p) if sublayer == self.forgets else self.dropout(update)
+
+    def forward(self, x, mask=None):
+        if self.norm_first:
+            h = self.norm_1(x)
+            x = x + self.drop(self.attention(h, h, h, mask)[0], "attention")
+            return x + self.drop(self.feed_forward(self.norm_2(x)), "network")
+        x = self.norm_1(x + self.drop(self.attention(x, x, x, mask)[0], "attention"))
+        return self.norm_2(x + self.drop(self.feed_forward(x), "network"))
+
+
+class DropoutAsAFunctionInTheNetwork(DropoutAsAFunction):
+    forgets = "network"
+
+
 class NeverPreNormNorAMask(EncoderParts):
     def forward(self, x, mask=None):
         x = self.norm_1(x + self.dropout(self.attention(x, x, x)[0]))
@@ -423,6 +445,8 @@ class NoSourceMaskAndNoDropout(DecoderLayer):
         ("EncoderLayer", OneNormForAll, "UsesOneNormTwice"),
         ("EncoderLayer", NeverPreNorm, "AlwaysPostNorm"),
         ("EncoderLayer", NoDropoutAtAll, "DropsNothing"),
+        ("EncoderLayer", DropoutAsAFunction, "DropsTheAttentionInEvaluationToo"),
+        ("EncoderLayer", DropoutAsAFunctionInTheNetwork, "DropsTheFeedForwardInEvaluationToo"),
         ("EncoderLayer", NeverPreNormNorAMask, "ForgetsTheMask + AlwaysPostNorm"),
         ("DecoderLayer", AsksItself, "LooksAtItselfTwice"),
         (

@@ -86,14 +86,14 @@ def is_advised(report: Report) -> bool:
 def is_named(wrong, report: Report) -> bool:
     text = " ".join(str(report).split())
     if report.outcome == "raised" and report.misconception is None:
-        # An error alone is no proof: the misconception is a common cause, unless it is one of several.
+        # An error alone proves nothing: the misconception is given as a common cause, unless it is one of several.
         return deed_of(wrong) in text or not report.advice
     return report.misconception == wrong.__name__ and sentence_of(wrong) in text
 
 
 @every_exercise
 def test_misconceptions_fail_the_hidden_cases_too(exercise):
-    """Which mistake it is need not be looked for again: that is done with the visible cases."""
+    """The mistake need not be named again: that is done with the visible cases."""
     hidden = all_hidden()[exercise.name]
     cases = hidden.cases(PUBLIC)
     found = [(wrong, grade(exercise, Subject(wrong), cases, is_diagnosed=False)) for wrong in exercise.misconceptions]
@@ -329,7 +329,7 @@ def result_of(exercise: Exercise, args):
 
 
 def object_that(answer, exercise: Exercise):
-    """A class whose objects give another answer than the right one; of modules, one without parameters."""
+    """A class whose objects give a wrong answer; for modules, one without parameters."""
     if issubclass(exercise.reference, torch.nn.Module):
         return module_that(answer, exercise)
     name = method_asked(exercise)

@@ -111,7 +111,7 @@ def test_formulas_are_defused(text):
 
 @pytest.mark.parametrize("separator", [";", "\t"])
 def test_no_part_of_a_cell_is_a_formula_where_other_signs_separate_cells(separator, course, tmp_path):
-    """In many countries a spreadsheet splits lines at semicolons, whatever stands between quotation marks."""
+    """In many countries a spreadsheet splits lines at semicolons, even between quotation marks."""
     name = f"a{separator}=cmd|' -c calc'!A0{separator} @x{separator}.ipynb"
     path = write_table(course, tmp_path / "t.csv", ["file", "reason"], [[name, "Nobody knows."]])
     parts = [part.strip() for part in path.read_text(encoding="utf-8").split(separator)]
@@ -168,7 +168,8 @@ def lines_of(path: Path) -> list[list[str]]:
 
 
 def test_canvas_takes_the_scores(known, tmp_path):
-    """By its own numbers and the name of its own column. What nobody handed in is no column, absence is no zero."""
+    """By its own numbers and the name of its own column. An assignment that nobody handed in has no column, and
+    absence is not a zero."""
     export(known, tmp_path / "out")
     head, possible, *rows = lines_of(tmp_path / "out" / "canvas.csv")
     assert head == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "02_masks (77)"]

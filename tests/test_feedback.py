@@ -715,7 +715,7 @@ CHROMIUM = find_chromium()
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
 def test_the_page_in_a_browser(course: Course, page: str) -> None:
-    """Formulas have the shape of formulas; nothing runs, nothing leaves, nothing is complained about."""
+    """Formulas have the shape of formulas; nothing runs, no request leaves, and the browser complains about nothing."""
     assert CHROMIUM
     complaints: list[str] = []
     with browser_page(CHROMIUM) as (tab, elsewhere):

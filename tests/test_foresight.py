@@ -17,14 +17,8 @@ from autograder.walls.inside.walls import Limits
 from autograder.walls.runners import Runner
 from course_lib.exercises import exercises_to_build
 
-pytestmark = pytest.mark.xdist_group("judge")
+pytestmark = [pytest.mark.xdist_group("judge"), pytest.mark.usefixtures("warm_process")]
 STEM = "02_masks"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm_process():
-    yield
-    work.forget_warm_process()
 
 
 def question(number: int) -> Question:
@@ -153,8 +147,8 @@ def test_a_question_that_was_not_needed_and_hangs_costs_nobody_else():
 
 
 def test_what_one_notebook_may_see_is_not_in_the_process_of_another():
-    """The references of notebook 2 are in the walls while notebook 5 is graded. Afterwards they are not in a process
-    for notebook 2, not even in memory that was freed: it descends from one that never held them."""
+    """The references of notebook 2 are inside the walls while notebook 5 is graded. Afterwards they are not in a
+    process for notebook 2, not even in memory that was freed: it descends from one that never held them."""
     warm = work.warm_process()
 
     def seen(first: str) -> tuple[str, str]:

@@ -63,7 +63,7 @@ OF_ANIMALS = (
     | words("black white grey brown")
 )
 
-# The verbs whose object can be a person at all, and whom they can befall.
+# The verbs whose object can be a person at all, and which people.
 WITH_PEOPLE = {
     **dict.fromkeys(words("see hear know help protect thank greet"), PEOPLE),
     **dict.fromkeys(words("draw await describe"), COMPANIONS),
@@ -102,7 +102,7 @@ DONE = {  # subject, verb, object
 
 
 def settings() -> Iterator[tuple[Verb, str, str | None, str, frozenset[str]]]:
-    """Every verb, kind of subject, kind of object (None with *be*) and preposition, with the places behind it."""
+    """Every verb, kind of subject, kind of object (None with *be*) and preposition, with the places after it."""
     for verb in VERBS:
         for subject, object_ in product(verb.subjects, verb.objects or [None]):
             for preposition, places in places_of(verb, subject, object_).items():

@@ -66,7 +66,7 @@ def test_who_is_absent_comes_first_and_flagged_ones_are_not_absent():
 
 @pytest.mark.parametrize(("score", "falls"), [(55.0, True), (70.0, False)])
 def test_far_below_the_usual_is_measured_against_the_class(score, falls):
-    """The class has 90 % elsewhere and 80 % here; this student 92 % elsewhere: one expects 82 % here."""
+    """The class has 90 % elsewhere and 80 % here; this student has 92 % elsewhere, so 82 % is expected here."""
     others = {f"s{i}": 90.0 for i in range(5)} | {"eva": 92.0}
     here = {f"s{i}": 80.0 for i in range(5)} | {"eva": score}
     needing = who_needs_help(

@@ -142,7 +142,7 @@ def test_outputs_are_small_and_self_contained(figures):
         assert sum(map(len, bundle.values())) < 150_000
         assert base64.b64decode(bundle["image/png"]).startswith(b"\x89PNG")
         addresses = set(re.findall(r"https?://[^\s\"'`]+", bundle["text/html"]))
-        assert addresses == {"http://www.w3.org/2000/svg"}  # the name of SVG, which nobody asks for
+        assert addresses == {"http://www.w3.org/2000/svg"}  # SVG's namespace, which is never fetched
         assert not re.search(r"\bid=|eval\(|innerHTML|\bvar \w", bundle["text/html"])
 
 
@@ -223,7 +223,8 @@ class TestInABrowser:
 
     @pytest.mark.parametrize("says_which", [True, False])
     def test_an_output_that_is_put_into_a_page_later_runs_too(self, page, says_which):
-        """As JupyterLab does it: HTML first, then a copy of each script. Some pages run scripts that know no place."""
+        """As JupyterLab does it: HTML first, then a copy of each script. Some pages run scripts that do not know where
+        they are."""
         page.set_content("<body></body>")
         page.evaluate(
             """([html, saysWhich]) => {

@@ -40,14 +40,8 @@ from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises
 
-pytestmark = pytest.mark.xdist_group("judge")
+pytestmark = [pytest.mark.xdist_group("judge"), pytest.mark.usefixtures("warm_process")]
 STEM = "02_masks"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm_process():
-    yield
-    work.forget_warm_process()
 
 
 def with_answer(code, **others):
@@ -155,7 +149,7 @@ def test_a_reference_of_an_earlier_exercise_may_be_used():
 
 
 def test_a_demonstration_on_the_students_own_code_costs_nothing_where_that_is_wrong():
-    """In the walls `yours` gives the course's own, once the exercise has been graded."""
+    """Inside the walls `yours` gives the course's own, once the exercise has been graded."""
     code = "def decoder_mask(lengths, n):\n    return reference.padding_mask(lengths, n)[:, None, :] & triangle(n)"
     wrong = "def causal_mask(n):\n    return None"
     notebook = submission(STEM, solutions(STEM) | {"decoder_mask": code, "causal_mask": wrong})
@@ -216,6 +210,17 @@ def test_misbehaviour_costs_its_own_exercise_only(code, words):
     assert any(words in note for note in result.verdict.notes)
 
 
+def test_a_mistake_before_a_crash_is_told():
+    """All questions about a property are sent together, and the process ends at the last of them."""
+    code = "import os\ndef causal_mask(n):\n    if n == 7: os._exit(0)\n    return torch.ones(n, n + 1)"
+    result = judged(STEM, with_answer(code))
+    found = by_name(result)["causal_mask"]
+    assert (score(found), found.outcome) == (0, "wrong")
+    assert "(4, 5)" in found.message
+    assert others_are_right(result)
+    assert any("ended itself" in note for note in result.verdict.notes)
+
+
 def test_an_unknown_signal_has_its_number():
     """Signals 34 and up have no name of their own."""
     result = judged(STEM, with_answer("import os\ndef causal_mask(n):\n    os.kill(os.getpid(), 40)"))
@@ -274,7 +279,7 @@ def test_a_run_that_finds_no_time_keeps_what_the_run_before_it_has_found(monkeyp
 
 
 def test_a_misspelt_name_does_not_run_the_demonstrations(monkeypatch):
-    """It would cost an honest student's class a training in notebook 8."""
+    """In notebook 8, a typing error would otherwise cost the time of a training."""
     trials = []
 
     class Trial(judge.Trial):

@@ -51,7 +51,7 @@ def test_written_out():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_what_each_model_can_see(name):
-    """All positions, but for convolutions: those within their reach."""
+    """All positions, except that convolutions see only those within their reach."""
     torch.manual_seed(0)
     model = MODELS[name]().double()
     ids = torch.randint(NOISE, (1, 12))

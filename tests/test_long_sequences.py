@@ -325,3 +325,15 @@ def test_mistakes_are_named(name, answer, mistake):
     report = check(name, answer)
     assert report.outcome == "wrong" and report.points < report.max_points
     assert report.misconception == mistake
+
+
+def test_all_scores_at_once_are_told_and_cost_no_point():
+    def at_once(q, k, v, tile, causal):
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if causal:
+            scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -math.inf)
+        return scores.softmax(dim=-1) @ v
+
+    report = check("tiled_attention", at_once)
+    assert not report.passed and report.points == report.max_points
+    assert "a tensor of 4800 numbers" in " ".join(str(report).split()) and report.diagnosis is None

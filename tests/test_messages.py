@@ -1,4 +1,4 @@
-"""The sentences that people read: nothing in them was meant to be filled in and was not."""
+"""The sentences that people read: no placeholder in them was left unfilled."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ BRACES = re.compile(r"(?<![\^_\\\w{])\{[A-Za-z_]\w*([.\[(:!][^{}]*)?\}")
 
 # What `str.format` or `str.replace` fills in later.
 TEMPLATES = {
+    "autograder/cli.py": {"{doctor}"},
     "autograder/classroom/sample.py": {"{name}", "{id}", "{assignment}"},
     "autograder/judging/references.py": {"{name}"},
     "autograder/reporting/feedback.py": {"{c}"},  # LaTeX, in a column
@@ -34,7 +35,7 @@ TEMPLATES = {
 
 
 def literal_braces(text: str) -> list[str]:
-    """Each expression in braces that stands in a string of the program as it is: the f before the string is missing."""
+    """Each expression in braces in a plain string of the program: the f before the string is missing."""
     tree = ast.parse(text)
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     strings = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]

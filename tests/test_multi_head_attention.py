@@ -405,7 +405,7 @@ def test_mixed_tokens_are_shown():
 
 
 def test_keys_and_values_from_the_query_are_named():
-    """However the mask is applied: the sizes that do not fit are no sign of a missing axis for the heads."""
+    """However the mask is applied: sizes that do not fit do not mean that the axis for the heads is missing."""
 
     class FromTheQuery(exercises.OnePackedLinear):
         def forward(self, query, key, value, mask=None):

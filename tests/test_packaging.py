@@ -6,6 +6,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from importlib import metadata
@@ -67,7 +68,7 @@ PYTHONS = LOCK["promised_pythons"](PROJECT["requires-python"])
 
 
 def installed_as_pinned() -> list[metadata.Distribution]:
-    """What is installed here at the very version that constraints.txt has (a local build counts as its version)."""
+    """What is installed here at exactly the version in constraints.txt (a local build counts as its version)."""
     found = [each for each in metadata.distributions() if each.metadata["Name"]]
     return [each for each in found if each.version.split("+")[0] == CONSTRAINTS.get(canonicalize_name(each.name))]
 
@@ -107,7 +108,7 @@ def brought_by(requirement: Requirement, found: set[tuple[str, ...]]) -> set[tup
 
 
 def test_every_package_that_the_course_brings_is_pinned() -> None:
-    """What is not pinned is another version next month."""
+    """What is not pinned may be a different version next month."""
     found: set[tuple[str, ...]] = set()
     for requirement in requirements("lab", "grader", "book", "test"):
         brought_by(requirement, found)
@@ -167,8 +168,20 @@ def test_environment_yml_has_the_same_pins_and_python() -> None:
     assert "-e .[lab,grader]" in CONDA_PIP
 
 
+def test_conda_can_take_environment_yml_from_another_folder(source_copy: Path) -> None:
+    """conda writes the lines for pip into a file beside environment.yml, and starts pip there."""
+    requirements_file = source_copy / "condaenv.test.requirements.txt"
+    requirements_file.write_text("\n".join(CONDA_PIP), encoding="utf-8")
+    only_look = ["--dry-run", "--no-index", "--no-deps", "--no-build-isolation"]
+    command = [sys.executable, "-m", "pip", "install", "-U", *only_look, "-r", requirements_file]
+    done = subprocess.run(command, cwd=source_copy, capture_output=True, text=True)
+    requirements_file.unlink()
+    assert done.returncode == 0, done.stderr
+    assert "Would install transformer-course" in done.stdout
+
+
 def test_makefile_takes_the_pythons_that_the_project_takes() -> None:
-    """The Makefile cannot read pyproject.toml before it has a Python, so the range stands in it once more."""
+    """The Makefile cannot read pyproject.toml before it has a Python, so the range is repeated there."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     bounds = re.findall(r"not \(3, (\d+)\) <= sys\.version_info < \(3, (\d+)\)", makefile)
     assert [f">=3.{low},<3.{high}" for low, high in bounds] == [PROJECT["requires-python"]]
@@ -185,6 +198,19 @@ def test_skipped_tests_say_what_to_install() -> None:
 def test_licence_is_the_one_declared() -> None:
     assert PROJECT["license"] == "BSD-3-Clause"
     assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("BSD 3-Clause License")
+
+
+def test_the_source_distribution_holds_every_file_of_the_project(source_copy: Path, tmp_path: Path) -> None:
+    """So that its tests run where it is unpacked, and every command of the Makefile."""
+    checkout = tmp_path / "checkout"
+    shutil.copytree(source_copy, checkout, ignore=shutil.ignore_patterns(".git", "build", "*.egg-info", "__pycache__"))
+    files = files_of(checkout, "")
+    command = "from setuptools import build_meta; build_meta.build_sdist('..')"
+    subprocess.run([sys.executable, "-c", command], cwd=checkout, capture_output=True, check=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as unpacked:
+        names = {name.partition("/")[2] for name in unpacked.getnames()}
+    assert files - names == set()
 
 
 @pytest.fixture(scope="module")

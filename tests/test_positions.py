@@ -73,7 +73,7 @@ def test_layout_of_tensor2tensor():
     torch.testing.assert_close(concatenated_encoding(2, 4)[1], torch.tensor([0.84147, 0.0001, 0.5403, 1.0]))
     taken_in_turn = concatenated_encoding(20, 512).unflatten(1, (2, 256)).transpose(1, 2).flatten(1)
     difference = (taken_in_turn - sinusoidal_encoding(20, 512)).abs().max()
-    assert 0.02 < difference < 0.03  # the frequencies differ a little, too
+    assert 0.02 < difference < 0.03  # the frequencies differ a little too
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_learned_table_with_one_mistake(embedding, forward, name):
 
 
 def test_rope_of_many_models():
-    """rotate_half, as it stands in many repositories: right, but with the other pairing."""
+    """rotate_half, as many repositories have it: right, but with the other pairing."""
 
     def answer(x, positions):
         d = x.shape[-1]

@@ -208,7 +208,7 @@ def test_the_nearest_way_counts(dictionary):
     assert word_accuracy(["T AH M AA T OW", "K AA T"], entries) == 0.5
     assert phoneme_error_rate(["T AH M AA T OW", "K AA T"], entries) == pytest.approx(1 / 9)
     assert phoneme_error_rate(["", "K AE T"], entries) == pytest.approx(6 / 9)
-    with pytest.raises(ValueError, match="1 pronunciations of 2 words"):
+    with pytest.raises(ValueError, match="1 pronunciations, 2 words"):
         word_accuracy(["K AE T"], entries)
 
 
@@ -225,7 +225,7 @@ def test_what_can_be_had_without_a_model():
     for baseline in (letter_by_letter, like_the_nearest_word):
         said = baseline(words)
         assert word_accuracy(said, test) < 0.1 and 0.4 < phoneme_error_rate(said, test) < 0.6
-    assert like_the_nearest_word(["aaaa", "zzzz"])  # before the first and behind the last
+    assert like_the_nearest_word(["aaaa", "zzzz"])  # before the first and after the last
 
 
 # --- the model --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Points that rest on the word of the process in which student code runs: there are none.
+"""No point is given on the word of the process in which student code runs.
 
 Each answer here gets around the watch that runs beside it, or rewrites what a model remembers. It earns no more than
 the same answer without its trick.
@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from classroom import by_name, full, judged, score, solutions, submission
 from torch import nn
 
-from autograder.judging import work
 from autograder.judging.ready_made import forbidden_in
 from course_lib import training
 from course_lib.checking.grading import grade
@@ -20,15 +19,9 @@ from course_lib.checking.subject import Subject
 from course_lib.exercises import all_exercises
 from course_lib.positions import sinusoidal_encoding
 
-pytestmark = pytest.mark.xdist_group("judge")
+pytestmark = [pytest.mark.xdist_group("judge"), pytest.mark.usefixtures("warm_process")]
 STEM = "05_sublayers"
 FORBIDS = all_exercises()["LayerNorm"].forbids
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm_process():
-    yield
-    work.forget_warm_process()
 
 
 def a_norm(body: str, before: str = "") -> str:
@@ -128,7 +121,7 @@ def points(name: str, answer) -> float:
 
 
 def step(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """A right step, but for the mode of the model."""
+    """A right step, except for the mode of the model."""
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
     loss = training.sequence_loss(logits, targets, pad_id)

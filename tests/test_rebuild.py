@@ -87,7 +87,7 @@ def markdown(text: Any) -> dict[str, Any]:
 
 
 def tagged(data: dict[str, Any], grade_id: str, text: str) -> dict[str, Any]:
-    """A new cell that calls itself what another is called."""
+    """A new cell with the name of another one."""
     return code(text, nbgrader=dict(cell(data, grade_id)["metadata"]["nbgrader"]))
 
 
@@ -560,6 +560,23 @@ def test_cell_ids_alone_are_enough(master: NotebookNode, submission: dict[str, A
     assert redo(master, without_metadata(submission, ids=True)).notebook == honest.notebook
 
 
+def test_without_metadata_other_points_in_the_text_do_not_matter(
+    master: NotebookNode, submission: dict[str, Any]
+) -> None:
+    """The class may have changed them since."""
+    question = next(c for c in submission["cells"] if "points, marked by hand" in "".join(c["source"]))
+    behind = submission["cells"][submission["cells"].index(question) + 1]
+    behind["source"] = "An answer."
+    grade_id = behind["metadata"]["nbgrader"]["grade_id"]
+    question["source"] = "".join(question["source"]).replace("2 points, marked", "7.5 points, marked")
+    check = next(c for c in submission["cells"] if 'check("causal_mask"' in "".join(c["source"]))
+    check["source"] = 'from course_lib import check\n\ncheck("causal_mask", causal_mask, points=6.5, hidden_points=1.5)'
+    result = redo(master, without_metadata(submission))
+    (answer,) = [c for c in result.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == grade_id]
+    assert answer.source == "An answer."
+    assert not any("deleted" in note for note in result.notes)
+
+
 def test_an_edited_demonstration_is_recognised_by_its_neighbours(
     master: NotebookNode, submission: dict[str, Any]
 ) -> None:
@@ -686,7 +703,7 @@ def test_a_cell_full_of_data_is_for_a_person(master: NotebookNode, submission: d
     "key", ["source", "metadata", "cell_type", "id", "outputs", "attachments", "nbgrader", "grade_id", "tags", "points"]
 )
 def test_no_value_in_a_cell_does_harm(key: str, value: Any, master: NotebookNode, submission: dict[str, Any]) -> None:
-    """Whatever stands in an extra cell or in a check, the instructor's cells come out as they are."""
+    """Whatever is in an extra cell or in a check, the instructor's cells come out as they are."""
     for each in (code("1"), cell(submission, "window_mask_check")):
         holder = {"nbgrader": each["metadata"], "tags": each["metadata"]}.get(key, each)
         if key in ("grade_id", "points"):

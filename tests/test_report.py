@@ -211,6 +211,15 @@ def test_every_kind_of_misconception_has_a_difference():
             assert {sign for sign, _ in difference(exercise.reference, wrong)} & {"-", "+"}, wrong.__name__
 
 
+def test_a_difference_shows_the_mistake_and_nothing_beside_it():
+    """Neither annotations of variables nor the arguments that only the reference refuses."""
+    known = {name: all_exercises()[name] for name in ("wordpiece", "PositionalEncoding")}
+    wrong = {m.__name__: (e.reference, m) for e in known.values() for m in e.misconceptions}
+    for name in ("marks_the_first_piece", "drops_out_always"):
+        changed = [sign for sign, _ in difference(*wrong[name]) if sign in "+-"]
+        assert changed == ["-", "+"], name
+
+
 def test_a_written_test_counts_for_each_mistake_that_it_lets_through(tmp_path):
     name = "accepts_causal_mask"
     missed = {
@@ -235,7 +244,7 @@ def test_answers_without_a_name_are_grouped_by_what_they_fail(report):
     assert first.property == "the first position sees only itself, the last one sees all"
     assert first.students == ("emmy", "ida", "ken")
     assert first.messages[0][1] == 3
-    assert len(first.examples) == 1, "three times the same, but for a comment"
+    assert len(first.examples) == 1, "three times the same, except for a comment"
     assert "emmy" not in first.examples[0]
 
 
@@ -394,7 +403,7 @@ def test_broken_verdict_costs_only_its_student(content, tmp_path):
     [broken] = report.with_status("flagged")
     assert broken.student == "ben"
     assert "The verdict cannot be read" in broken.verdict.reason
-    assert "Run: python -m autograder grade 02_masks" in broken.verdict.reason
+    assert "python -m autograder grade 02_masks" in broken.verdict.reason
     assert "ben" in write_report(course).read_text(encoding="utf-8")
 
 
@@ -477,6 +486,7 @@ def test_colours_have_enough_contrast(html, scheme):
 
 def test_words():
     assert in_words("hides_the_diagonal") == in_words("HidesTheDiagonal") == "hides the diagonal"
+    assert in_words("TiesWithABias") == "ties with a bias"
     assert [duration(s) for s in (5, 3600, 97200, 90060)] == ["1 minute", "1 hour", "1 day 3 hours", "1 day 1 hour"]
     assert shortened("a\nb\nc", lines=2) == "a\nb\n… 1 more line"
     assert shortened("abcdef", width=4) == "abc…"

@@ -232,7 +232,7 @@ def test_every_assignment_has_a_class(course, stem, tmp_path):
 
 
 def test_the_download_is_taken_as_it_is(course, masks):
-    """`collect` finds everybody and every assignment, but for the one who handed in no notebook."""
+    """`collect` finds everybody and every assignment, except the student who handed in no notebook."""
     students, folder = masks
     collected = collect(course, folder)
     assert {placed.assignment for placed in collected.placed} == {"02_masks"}

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 
 # In a staged layout: makes a warm process's command and runs something else by it, in namespaces and then without them.
-# Everything that can be read comes back, and whether an honest import works. `shown` stands for what /usr is to a real
+# Everything that can be read comes back, and whether an honest import works. `shown` is what /usr is to a real
 # installation: a folder that student code has to see.
 STAGE = """
 import json, os, subprocess, sys, tempfile
@@ -147,7 +147,7 @@ def seen(
     shown: Sequence[Path] = (),
     folders: Sequence[Path] = (),
 ) -> dict[str, list[str]]:
-    """What can be read of what must not, behind namespaces and behind Landlock alone."""
+    """What can be read although it must not, behind namespaces and behind Landlock alone."""
     assert all(place.exists() for place in tried)
     if not any(wall.works for wall in walls.probe() if wall.name in (NAMESPACES, LANDLOCK)):
         pytest.skip("this machine has no wall that closes files")

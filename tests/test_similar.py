@@ -190,7 +190,7 @@ def test_broken_code_is_compared_by_its_tokens():
 )
 def test_hostile_text_is_read_without_harm(text, recwarn):
     similar_pairs(one_exercise(ada=text, bob=text), KNOWN)
-    SharedAnswer("pad_batch", 1, 1, text, text).marked_lines()
+    SharedAnswer("pad_batch", 1, 1, text, text, frozenset(fragments_of(text).all)).marked_lines()
     assert not recwarn
 
 
@@ -198,10 +198,16 @@ def test_nothing_is_executed():
     similar_pairs(one_exercise(ada="raise SystemExit\n" * 30, bob="raise SystemExit\n" * 30), KNOWN)
 
 
-def test_lines_that_are_the_same_are_marked():
-    first, second = SharedAnswer("e", 1, 1, "a = f(b)\nc = 1\nreturn a", "x = f(y)\nreturn  x").marked_lines()
-    assert first == [("a = f(b)", True), ("c = 1", False), ("return a", True)]
-    assert second == [("x = f(y)", True), ("return x", True)]
+def test_lines_are_marked_that_both_have_and_the_course_does_not():
+    (pair,) = similar_pairs(one_exercise(ada=OWN_IDEA, bob=COPIED), KNOWN | fragments_shown(["if len(s) > most: pass"]))
+    (shared,) = pair.answers
+    for side in shared.marked_lines():
+        lines = {line.strip(): is_marked for line, is_marked in side}
+        assert len(lines) > 8
+        of_the_course = [line for line in lines if line.startswith(("def pad_batch", "if len("))]
+        short = [line for line in lines if len(line.split()) <= 3 and "(" not in line]
+        assert {line for line, is_marked in lines.items() if not is_marked} == {*of_the_course, *short}
+        assert len(of_the_course) == 2 and short
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +216,7 @@ def shown_in_masks(tmp_path_factory):
 
 
 def test_everything_that_the_course_shows_says_nothing(shown_in_masks):
-    """Who answered as the course does, or made a mistake that it knows, is like many others."""
+    """Students who answer as the course does, or make a mistake that it knows, are like many others."""
     for exercise in (e for e in all_exercises().values() if e.topic == "masks"):
         for program in (exercise.reference, *exercise.alternatives, *exercise.misconceptions):
             text = inspect.getsource(program).partition("\ndef ")

@@ -72,7 +72,7 @@ def graded(tmp_path_factory):
 
 
 def leave_out_demonstrations(path):
-    """They change no score, and stock nbgrader would run them for each student."""
+    """Demonstrations change no score, and stock nbgrader would run them for each student."""
     notebook = nbformat.read(path, as_version=4)
     notebook.cells = plain.without_demonstrations(notebook.cells)
     nbformat.write(notebook, path)

@@ -375,7 +375,7 @@ def test_rms_norm_by_length_is_named():
 
 
 class StartsWith(nn.Module):
-    """A table that is right but for how it starts."""
+    """A table that is right except for how it starts."""
 
     def __init__(self, vocab_size, d_model, pad_id=0):
         super().__init__()

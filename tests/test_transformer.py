@@ -344,6 +344,18 @@ def test_wrong_answer_is_named(exercise, wrong, mistakes):
     assert set((report.misconception or "").split(" + ")) == mistakes, report
 
 
+class MaskOnTheCpu(Transformer):
+    def target_mask(self, tgt_ids):
+        return (tgt_ids != self.pad_id)[:, None] & causal_mask(tgt_ids.shape[1])
+
+
+def test_a_mask_that_stays_on_the_cpu_is_told_and_costs_no_point():
+    report = grade(all_exercises()["Transformer"], Subject(MaskOnTheCpu))
+    assert not report.passed and report.points == report.max_points
+    assert "your model would fail" in " ".join(str(report).split())
+    assert report.diagnosis.sentence.endswith("if `to` is left out where `past` is computed.")
+
+
 def test_three_mistakes_are_described_by_what_was_seen():
     report = grade(all_exercises()["Transformer"], Subject(NoMasksAtAll))
     failed = next(check for check in report.checks if check.passed is False)
@@ -357,7 +369,7 @@ def test_a_model_that_ignores_the_source_earns_the_shape_alone():
             return nn.functional.one_hot(tgt_ids, self.output.out_features).double()
 
     report = grade(all_exercises()["Transformer"], Subject(HandsOn))
-    assert report.points == 1 and "do not notice" in str(report)
+    assert report.points == 1 and "do not change" in str(report)
 
 
 @pytest.mark.parametrize("fill", [torch.ones, torch.zeros])

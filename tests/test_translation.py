@@ -159,7 +159,7 @@ def test_the_grammar_writes_more_than_its_data_have():
     ]
     far = write_pair(phrase("the cat"), VERB["see"], phrase("a bee"), places=places)
     assert spell(far.french) == "le chat voit une abeille dans la maison sur un tapis sous la table avec ma tante"
-    for pair in (three, without_object, far):  # inside of the vocabularies
+    for pair in (three, without_object, far):  # inside the vocabularies
         assert len(english_vocabulary().encode(pair.english)) == len(pair.english) + 1
         assert len(french_vocabulary().encode(pair.french)) == len(pair.french) + 1
 

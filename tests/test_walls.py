@@ -341,7 +341,7 @@ def test_the_memory_of_the_warm_process_is_closed_even_without_walls(everywhere:
 
 @pytest.mark.parametrize("user", users())
 def test_files_keep_their_modes(bare: Warm, folder: Path, user: int | None) -> None:
-    """Landlock does not know chmod, and shutil.copy should not fail for it: it is only seemingly done."""
+    """Landlock does not know chmod, and shutil.copy should not fail for it: it only seems to be done."""
     if not has(SECCOMP):
         pytest.skip(why_not(SECCOMP))
     result = bare.run(f"import os; os.chmod({str(folder / 'secret.txt')!r}, 0)", walls=(SECCOMP,), user=user)

@@ -1,4 +1,4 @@
-"""Models that write: their training, the measures and what can be had without a network."""
+"""Models that write: their training, the measures and what is possible without a network."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_every_token_but_the_first_is_counted_once(number):
 
 
 def test_half_a_window_of_context():
-    """A model that knows a token only if it has seen four before it is right everywhere behind the first four."""
+    """A model that knows a token only if it has seen four before it is right everywhere after the first four."""
     seen_enough = torch.tensor([1e-9] * 4 + [1.0] * 4)  # (position,)
 
     class ByPosition(nn.Module):
@@ -235,7 +235,7 @@ class NormFirst(OtherNames):
         super().__init__(*sizes)
         layers = self.layers
         del self.layers
-        self.layers = layers  # now behind the norm
+        self.layers = layers  # now after the norm
 
 
 def test_a_students_class_gets_the_weights(capsys):

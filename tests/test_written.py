@@ -188,7 +188,7 @@ def test_marks_stay_through_regrading(course):
     fill(course, ada="2|Well said.", cem="1")
     mark_written(course, [STEM])
     hand_in(course, "ada", ANSWERS["ada"])  # graded anew
-    hand_in(course, "cem", "Something else.")  # handed in anew
+    hand_in(course, "cem", "Something else.")  # handed in again
     assert marked(course)["ada"] == (2.0, True, "Well said."), "nbgrader asks for a second look"
     (outcome,) = mark_written(course, [STEM])
     assert marked(course)["ada"] == (2.0, False, "Well said."), "the same answer needs none"

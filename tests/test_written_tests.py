@@ -101,7 +101,7 @@ def made(name: str, seed: int = 0):
 
 
 def looks(function) -> tuple:
-    """What can be seen of a function without calling it, but for its code and the order of its store."""
+    """What can be seen of a function without calling it, except its code and the order of its store."""
     code = function.__code__
     kinds = Counter(type(value).__name__ for value in function.__globals__.values())
     (store,) = (value for value in function.__globals__.values() if isinstance(value, list))
@@ -248,7 +248,7 @@ def test_an_error_is_a_rejection():
 
 @pytest.mark.parametrize(
     ("answer", "words"),
-    [(None, "None: is there a `return` missing?"), (1, "returned 1."), ("yes", "'yes'"), ([True], "list")],
+    [(None, "None: is a `return` missing?"), (1, "returned 1."), ("yes", "'yes'"), ([True], "list")],
 )
 def test_only_truth_values_count(answer, words):
     report = report_on(CAUSAL, lambda causal_mask: answer)

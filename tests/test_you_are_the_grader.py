@@ -1,4 +1,4 @@
-"""Finding mistakes: the mended programs, and the published ones, which must be recognised."""
+"""Finding mistakes: the repaired programs, and the published ones, which must be recognised."""
 
 from __future__ import annotations
 

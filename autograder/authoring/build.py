@@ -10,7 +10,7 @@ A cell of the source says what it is in a few words after its `# %%`:
     # %% exercise causal_mask              the student writes between ### BEGIN SOLUTION and ### END SOLUTION
     # %% check causal_mask                 holds the line `check(causal_mask)`; its points come from the exercise
     # %% figure Who may look at whom       mostly draws; folded behind a first line that says so
-    # %% claims                            says in code what the text says of the cell above; no student gets it
+    # %% claims                            says in code what the text says about the cell above; no student gets it
     # %% answer why_causal 2 [markdown]    a written answer, marked by hand, worth 2 points
 
 What nbgrader needs to know is derived from these words. After each check a locked cell is added in which the grader
@@ -45,11 +45,11 @@ from autograder.authoring.coverage import CoverageError, pages
 from autograder.authoring.glossary import FILE as GLOSSARY
 from autograder.authoring.glossary import Glossary, GlossaryError
 from autograder.authoring.minutes import minutes
-from autograder.classroom.class_folder import DEFAULT
 from autograder.classroom.course import Course, put_own_commands_on_path
 from autograder.files import content_of, told_of_kept_files, write_whole
 from autograder.hidden import all_hidden
 from autograder.project import PROJECT
+from autograder.suggest import DEFAULT
 from autograder.working_copy import NOTEBOOKS, ROOT, WORK, cell_id, is_untouched, keep_work, shown
 from course_lib.checking.exercise import Exercise
 from course_lib.exercises import TOPICS, all_exercises
@@ -65,7 +65,7 @@ CONTENTS_HEAD = '''\
 """Written by `make build` from solutions/: stem, title, minutes and written points of each notebook."""
 
 CONTENTS = ('''
-CLAIMS = "from autograder.authoring.claims import claim\n\n"  # stands above each cell of claims
+CLAIMS = "from autograder.authoring.claims import claim\n\n"  # comes before each cell of claims
 EXERCISE_MARK = re.compile(r"\{\{exercise (\w+)\}\}")
 YOURS = re.compile(r"""\byours\(\s*["'](\w+)["']""")
 QUESTION_MARK = re.compile(r"\{\{(open_)?question (\w+)\}\}")

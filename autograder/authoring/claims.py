@@ -1,10 +1,10 @@
 """Checks what the text says about its outputs.
 
-A cell `# %% claims` of a source stands behind the cell whose numbers the text speaks of, and calls `claim`. Such cells
+A cell `# %% claims` of a source follows the cell whose numbers the text is about, and calls `claim`. Such cells
 are only in the notebooks that are executed here and by the tests; no student ever gets one.
 
-The tests set COURSE_FAST=1, with which some notebooks train less and claim less. What only the whole training shows is
-proved by `make claims`. It executes those notebooks whole and writes what it has measured into solutions/claims.json.
+The tests set COURSE_FAST=1, with which some notebooks train less and claim less. What only the full training shows is
+proved by `make claims`. It executes those notebooks in full and writes what it has measured to solutions/claims.json.
 That file is committed, and the tests fail if a claim in it does not hold, or if the notebook or what it is measured
 with has changed since.
 """
@@ -14,11 +14,14 @@ from __future__ import annotations
 import argparse
 import ast
 import hashlib
+import io
+import itertools
 import json
 import os
 import re
 import sys
 import tempfile
+import tokenize
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
@@ -149,13 +152,14 @@ def outcomes(notebook: NotebookNode) -> Iterator[Outcome]:
 def digest_of(stem: str) -> str:
     """Changes with the code of the notebook, the modules and data it is measured with, and the version of torch.
 
-    Comments, docstrings and what only shows or checks do not change it.
+    It does not change with words: comments, docstrings, texts that are only shown, and modules that only show or check.
     """
     from autograder.authoring.build import source_cells
 
     code = "\n".join(cell.source for cell in source_cells(stem) if cell.cell_type == "code")
     modules = modules_used_by(code)
-    texts = [without_words(text) for text in (code, *(path.read_text(encoding="utf-8") for path in modules))]
+    sources = (code, *(path.read_text(encoding="utf-8") for path in modules))
+    texts = [without_words(without_shown_texts(source)) for source in sources]
     torch_pin = re.search(r"^torch==.*$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
     digest = hashlib.sha256("\0".join([*texts, torch_pin[0] if torch_pin else ""]).encode())
     for path in data_used_by(modules):
@@ -196,15 +200,62 @@ def data_used_by(modules: Sequence[Path]) -> list[Path]:
     return sorted(path for path in shipped if f'"{path.name}"' in text)
 
 
+def without_shown_texts(code: str) -> str:
+    """The code without the words in `print(…)`, in titles and in the messages of errors.
+
+    What is computed inside such a text stays: of f"{loss:.2f} bits", only " bits" goes.
+    """
+    lines = code.encode().splitlines(keepends=True)
+    starts = [0, *itertools.accumulate(map(len, lines))]
+    rest, kept = b"".join(lines), []
+    for text in sorted(shown_texts(ast.parse(code)), key=lambda text: -starts[text.lineno - 1] - text.col_offset):
+        start = starts[text.lineno - 1] + text.col_offset
+        end = starts[(text.end_lineno or 1) - 1] + (text.end_col_offset or 0)
+        if end <= len(rest):  # otherwise it lies inside another one
+            kept += [rest[end:], repr(fields_in(rest[start:end].decode())).encode()]
+            rest = rest[:start]
+    return b"".join([rest, *reversed(kept)]).decode()
+
+
+def shown_texts(tree: ast.AST) -> Iterator[ast.Constant | ast.JoinedStr]:
+    """The strings in a program that a person reads and no code does."""
+    for node in ast.walk(tree):
+        arguments: list[ast.expr] = []
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            arguments = node.exc.args
+        elif isinstance(node, ast.Call):
+            name = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
+            arguments = node.args if name in ("print", "set_title", "suptitle") else []
+            arguments = arguments + [keyword.value for keyword in node.keywords if keyword.arg == "title"]
+        for argument in arguments:
+            if isinstance(argument, ast.JoinedStr) or isinstance(getattr(argument, "value", None), str):
+                assert isinstance(argument, (ast.Constant, ast.JoinedStr))
+                yield argument
+
+
+def fields_in(text: str) -> str:
+    """What is between the braces of a string. The words around them are left out."""
+    fields, depth = "", 0
+    for part in re.findall(r"\{\{|\}\}|.", text, re.DOTALL):
+        depth -= part == "}"
+        fields += part if depth > 0 else ""
+        depth += part == "{"
+    return fields
+
+
 def without_words(code: str) -> str:
-    """The lines of the code without docstrings, lines of comment and empty lines."""
+    """The lines of the code without docstrings, comments and empty lines."""
     lines: list[str] = code.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
             words = node.body[0]
             for number in range(words.lineno - 1, words.end_lineno or words.lineno):
                 lines[number] = ""
-    return "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
 # --- the record -----------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 Both pages are written by `make build` from docs/coverage.toml and docs/errata.toml. A row there has an id and
 
-    articles = [1, 3]                                   the row stands in the table of the first one
+    articles = [1, 3]                                   the row is in the table of the first one
     idea = "…", or says = "…" and right = "…"
     taught = ["02 Padding"]                             the number of a notebook, and a heading without its own number
     exercises = ["padding_mask", "causal_mask/hides_the_diagonal"]      alone, or with the name of a misconception
@@ -41,7 +41,7 @@ ERRATA_HEAD = """\
 # Mistakes in the source articles, and where the course teaches it right
 
 Each mistake that we found in the five source articles has one row. Many come back in the notebooks, as *spot the
-mistake* and as bug hunts. Where a check knows the mistake, its name stands behind the exercise.
+mistake* and as bug hunts. Where a check knows the mistake, its name follows the exercise.
 [coverage.md](coverage.md) lists the ideas of the articles."""
 HEADING = re.compile(r"^##+ (.+)$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -117,7 +117,7 @@ def find_section(name: str) -> Section:
 
 
 def shown_exercise(name: str) -> str:
-    """An exercise, and the misconception that is named behind it."""
+    """An exercise, and the misconception that is named after it."""
     exercise, _, misconception = name.partition("/")
     if exercise not in all_exercises():
         raise CoverageError(f"there is no exercise {exercise!r}")

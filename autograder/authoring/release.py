@@ -71,7 +71,7 @@ def old_release_unless_there_is_a_new_one(course: Course, assignment: str) -> It
 
 
 def keep_marks(course: Course, assignment: str, lost: Sequence[Mark]) -> None:
-    """What was given by hand for exercises that are dropped: a line each in kept/, behind those of earlier times."""
+    """What was given by hand for exercises that are dropped: a line each in kept/, after those of earlier times."""
     if not lost:
         return
     path = course.root / "kept" / f"marks_of_dropped_exercises_{assignment}.csv"

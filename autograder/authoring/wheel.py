@@ -4,7 +4,7 @@
     transformer_course_grader-…     autograder with its hidden cases, and the sources of the notebooks
 
 The second one is built from a copy of this package with solutions/ and pyproject.toml in its folder `sources`: with it,
-and with the first, everything that an instructor does works without the repository. Show it to no student.
+and with the first, everything that an instructor does works without the repository. Do not give it to students.
 """
 
 from __future__ import annotations

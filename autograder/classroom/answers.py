@@ -1,8 +1,8 @@
 """An exercise's misconceptions and alternatives as the cells that students would have handed in.
 
 A wrong answer of `course_lib/exercises` lives among helpers, constants and imports, and some derive from the
-reference. In a notebook it has to stand alone: under the exercise's name, in the stub that the student was given, with
-everything beside it that it needs and that the notebook's set-up cell does not bring.
+reference. In a notebook it has to stand alone: under the exercise's name, in the stub that the student was given,
+together with everything that it needs and that the notebook's set-up cell does not import.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def is_guard(node: ast.expr) -> bool:
 
 @dataclass
 class Needs:
-    """The imports and helpers that an answer needs beside what the notebook's set-up cell brings."""
+    """The imports and helpers that an answer needs besides what the notebook's set-up cell imports."""
 
     exercise: Exercise
     known: dict[Origin, str]  # what the set-up cell imports -> the name it has there
@@ -258,7 +258,7 @@ def parts_of(text: str, name: str) -> list[tuple[tuple[str, ...], Definition]]:
 
 
 def fits(given: Definition, written: Definition) -> bool:
-    """Whether the head of the stub may stand before what was written: same arguments with the same defaults."""
+    """Whether the head of the stub fits what was written: same arguments with the same defaults."""
     if written.body[0].lineno == written.lineno or type(given) is not type(written):
         return False
     if isinstance(given, ast.ClassDef) and isinstance(written, ast.ClassDef):
@@ -277,7 +277,7 @@ def bare(arguments: ast.arguments) -> str:
 
 
 def head(definition: Definition, lines: list[str]) -> slice:
-    """Where the lines from `def` to the end of the docstring stand, or to the colon if there is none."""
+    """Where the lines from `def` to the end of the docstring are, or to the colon if there is none."""
     first = definition.body[0]
     if ast.get_docstring(definition) is not None:
         return slice(definition.lineno - 1, first.end_lineno)

@@ -20,11 +20,9 @@ from sqlalchemy import make_url, select, text
 from sqlalchemy.exc import ArgumentError, SAWarning, SQLAlchemyError
 
 from autograder.classroom.class_folder import CONFIG
-from autograder.classroom.course import Course, CourseError
+from autograder.classroom.course import SECRET, STAMP, Course, CourseError
 from autograder.judging.rebuild import master_notebook
 
-# When it was handed in, and under which secret name its feedback goes back: nbgrader's exchange asks for both.
-FOR_THE_EXCHANGE = ("timestamp.txt", "submission_secret.txt")
 LOCK = ".grading"  # in the course folder, with the number of the process that grades it
 
 
@@ -83,7 +81,7 @@ def master_of(course: Course, gradebook: Gradebook, assignment: str) -> Notebook
     try:
         notebook = gradebook.find_notebook(assignment, assignment)
     except MissingEntry:
-        advice = f"Run: python -m autograder release {assignment}"
+        advice = f"Run: {course.command('release', assignment)}"
         raise CourseError(f"This gradebook does not know {assignment}. {advice}") from None
     return master_notebook(release, {cell.name: cell for cell in notebook.source_cells})
 
@@ -206,7 +204,7 @@ def flag(gradebook: Gradebook, assignment: str, student: str) -> None:
 
 
 def unflag(gradebook: Gradebook, assignment: str, student: str) -> None:
-    """Remove our flag, for which there is no reason any more. What a person has flagged stays flagged."""
+    """Remove our flag if there is no reason for it any more. What a person has flagged stays flagged."""
     gradebook.find_submission_notebook(assignment, assignment, student).flagged = False
     gradebook.db.commit()
 
@@ -221,7 +219,7 @@ def save_autograded(course: Course, assignment: str, student: str, judged: Noteb
     """Write the judged notebook where nbgrader, formgrader and feedback look for it."""
     path = course.autograded(assignment, student)
     course.ledger.write(path, nbformat.v4.writes(judged) + "\n")
-    for name in FOR_THE_EXCHANGE:
+    for name in (STAMP, SECRET):
         copy_along(course, course.submitted(assignment, student).parent / name, path.parent)
     return path
 
@@ -234,12 +232,12 @@ def copy_along(course: Course, file: Path, folder: Path) -> None:
 
 def came_by_exchange(course: Course, assignment: str) -> bool:
     """Whether anybody has handed in an assignment through nbgrader's exchange."""
-    return any(course.root.glob(f"submitted/*/{assignment}/{FOR_THE_EXCHANGE[1]}"))
+    return any(course.root.glob(f"submitted/*/{assignment}/{SECRET}"))
 
 
 def complete_for_exchange(course: Course, folder: Path) -> None:
-    """nbgrader's release_feedback stops at the first student without these files. Whose work came in another way gets
-    them too: an empty time, and a secret that nobody knows."""
-    for name, content in zip(FOR_THE_EXCHANGE, ("", secrets.token_hex(16)), strict=True):
+    """nbgrader's release_feedback stops at the first student without these files. Students whose work came in another
+    way get them too: an empty time, and a secret that nobody knows."""
+    for name, content in ((STAMP, ""), (SECRET, secrets.token_hex(16))):
         if not (folder / name).exists():
             course.ledger.write(folder / name, content)

@@ -60,8 +60,12 @@ def match_cells(gradebook: Gradebook, assignment: str, source: NotebookNode) -> 
     return lost
 
 
+def name(cell: NotebookNode) -> str:
+    return str(cell.metadata.nbgrader.grade_id)
+
+
 def names(cells: Iterable[NotebookNode]) -> set[str]:
-    return {cell.metadata.nbgrader.grade_id for cell in cells}
+    return set(map(name, cells))
 
 
 def drop(gradebook: Gradebook, cells: Iterable[BaseCell], wanted: set[str]) -> list[Mark]:
@@ -86,21 +90,25 @@ def add(
     known: Iterable[NotebookNode],
 ) -> None:
     """Enter the cells that are new, and an empty grade or comment for each in every submission."""
-    for cell in graded:
-        grade_id, points = cell.metadata.nbgrader.grade_id, cell.metadata.nbgrader.points
-        if grade_id not in {old.name for old in notebook.grade_cells}:
-            new = GradeCell(name=grade_id, notebook=notebook, max_score=points, cell_type=cell.cell_type)
-            gradebook.db.add(new)
-            gradebook.db.flush()
-            gradebook.db.add_all([Grade(cell_id=new.id, notebook=submitted) for submitted in notebook.submissions])
-    for cell in answers:
-        grade_id = cell.metadata.nbgrader.grade_id
-        if grade_id not in {old.name for old in notebook.solution_cells}:
-            new = SolutionCell(name=grade_id, notebook=notebook)
-            gradebook.db.add(new)
-            gradebook.db.flush()
-            gradebook.db.add_all([Comment(cell_id=new.id, notebook=submitted) for submitted in notebook.submissions])
-    for cell in known:
-        grade_id = cell.metadata.nbgrader.grade_id
-        if grade_id not in {old.name for old in notebook.source_cells}:
-            gradebook.db.add(SourceCell(name=grade_id, notebook=notebook, cell_type=cell.cell_type, source=cell.source))
+    for cell in new(graded, notebook.grade_cells):
+        points = cell.metadata.nbgrader.points
+        made = GradeCell(name=name(cell), notebook=notebook, max_score=points, cell_type=cell.cell_type)
+        enter(gradebook, made, Grade, notebook)
+    for cell in new(answers, notebook.solution_cells):
+        enter(gradebook, SolutionCell(name=name(cell), notebook=notebook), Comment, notebook)
+    for cell in new(known, notebook.source_cells):
+        made = SourceCell(name=name(cell), notebook=notebook, cell_type=cell.cell_type, source=cell.source)
+        gradebook.db.add(made)
+
+
+def new(cells: Iterable[NotebookNode], old: Iterable[BaseCell]) -> list[NotebookNode]:
+    """The cells that are not among the old ones."""
+    there = {cell.name for cell in old}
+    return [cell for cell in cells if name(cell) not in there]
+
+
+def enter(gradebook: Gradebook, cell: BaseCell, empty: type[Grade | Comment], notebook: Notebook) -> None:
+    """A cell, and something empty for it in every submission."""
+    gradebook.db.add(cell)
+    gradebook.db.flush()
+    gradebook.db.add_all([empty(cell_id=cell.id, notebook=submitted) for submitted in notebook.submissions])

@@ -88,7 +88,7 @@ class AssignmentRules:
 
     name: str
     notebooks: tuple[str, ...]
-    due: datetime | None = None  # UTC, without saying so, as nbgrader has it
+    due: datetime | None = None  # UTC, without a time zone, as nbgrader has it
     drop: frozenset[str] = frozenset()
     exercises: frozenset[str] = frozenset()  # if there are any: only these count
     points: Mapping[str, float] = field(default_factory=dict)
@@ -259,7 +259,7 @@ def zone_of(value: Any) -> tzinfo | None:
 
 
 def moment(where: str, value: Any, zone: tzinfo | None) -> datetime:
-    """A date and time, in UTC and without saying so."""
+    """A date and time, in UTC and without a time zone."""
     try:
         found = value if isinstance(value, datetime) else datetime.fromisoformat(text(where, value).strip())
     except ValueError:
@@ -276,7 +276,7 @@ def more_time(where: str, value: Any, zone: tzinfo | None) -> datetime | timedel
 
 
 def duration(said: str) -> timedelta | None:
-    """`3 days`, `36 hours`; None if it is nothing of the kind."""
+    """`3 days`, `36 hours`; None if it is neither."""
     match = DURATION.fullmatch(said.strip())
     if not match:
         return None
@@ -298,7 +298,7 @@ def configure(config: Config, folder: Path) -> None:
 
 
 def require_one_penalty(config: Config, path: Path) -> None:
-    """Refuse two rules for lateness: that of class.toml, and a plugin of one's own in nbgrader's configuration."""
+    """Refuse two rules for lateness: that of class.toml, and a plugin in nbgrader's configuration."""
     if config.AssignLatePenalties.get("plugin_class", PLUGIN) != PLUGIN and read_rules(path.parent).late != Late():
         raise CourseError(
             f"{path} has its own plugin for late submissions, and [late] in {FILE} also says what lateness costs. "

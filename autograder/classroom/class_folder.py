@@ -1,25 +1,26 @@
-"""The folder of a class: its configuration, its secret seed, and all that is handed in and graded.
+"""The folder of a class: its configuration, its secret seed, and everything that is handed in and graded.
 
 The instructor chooses where it is; it is never inside this package. What its `nbgrader_config.py` says holds for every
-command here, for nbgrader's own commands and for formgrader alike. Nothing here imports torch or nbgrader: it is needed
-before the processes are started that run student code.
+command here, for nbgrader's own commands and for formgrader alike. Nothing here imports torch or nbgrader: it is
+needed before the processes that run student code are started.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autograder.classroom import class_file
 from autograder.classroom.seed import ENVIRONMENT, prepare_seed
 from autograder.errors import CourseError
+from autograder.suggest import command
 
 if TYPE_CHECKING:
     from traitlets.config import Config
 
 PACKAGE = Path(__file__).resolve().parents[1]
-DEFAULT = "class"  # in the working directory
 CONFIG = Path(__file__).resolve().parent / "nbgrader_config.py"  # of a new class
 README = """\
 # A class of the Transformer course
@@ -71,10 +72,10 @@ def require_class(folder: Path) -> None:
     if any((folder / sign).exists() for sign in SIGNS):
         return
     former = [place for place in (PACKAGE, folder.parent / "autograder") if any((place / s).exists() for s in SIGNS)]
-    advice = f"There is one in {former[0]}: say --course {former[0]}, or move it here." if former else ""
-    raise CourseError(
-        f"There is no class in {folder}. {advice or f'To make one: python -m autograder init {folder.name}'}"
-    )
+    advice = f"To make one: {command(folder, 'init')}"
+    if former:
+        advice = f"There is one in {former[0]}: say --course {shlex.quote(str(former[0]))}, or move it here."
+    raise CourseError(f"There is no class in {folder}. {advice}")
 
 
 def configuration(folder: Path, db: str = "") -> Config:
@@ -102,7 +103,7 @@ def configuration(folder: Path, db: str = "") -> Config:
 
 
 def gradebook_address(folder: Path, db: str = "") -> str:
-    """`db` if it was said, else what the class's configuration says."""
+    """`db` if it was given, otherwise what the class's configuration says."""
     if db or not (folder / CONFIG.name).exists():
         return db or f"sqlite:///{folder / 'gradebook.db'}"
     return str(configuration(folder).CourseDirectory.db_url)

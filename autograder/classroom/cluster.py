@@ -95,7 +95,8 @@ def outcome(future: Future) -> Result | None:
 
 
 def what_judges_here(folders: tuple[Path, ...]) -> tuple[str, bool, str]:
-    """On a worker: the version of the course, whether student code would be walled off, what it could read still."""
+    """On a worker: the version of the course, whether student code would be walled off, and what it could still
+    read."""
     leak = ""
     try:
         with work.ONE_AT_A_TIME:

@@ -1,6 +1,6 @@
 """What `collect` remembers: under which name and number the LMS knows each submission, and what could not be placed.
 
-It stands in collected.json in the class's folder. Exports need the LMS's own names, and whoever handed in something
+It is kept in collected.json in the class's folder. Exports need the LMS's own names, and whoever handed in something
 that belongs to nobody has to appear in the report and in the exports until it is placed.
 """
 

@@ -27,11 +27,16 @@ from nbgrader.api import Gradebook
 from traitlets.config import Config
 
 from autograder.classroom.class_file import Rules, read_rules
-from autograder.classroom.class_folder import DEFAULT, configuration
+from autograder.classroom.class_folder import configuration
 from autograder.classroom.roster import Roster, read_roster
 from autograder.classroom.seed import FILE, read_seed
 from autograder.errors import CourseError as CourseError
 from autograder.files import Ledger, ledger_of
+from autograder.suggest import DEFAULT, command
+
+# Beside a submission: when it was handed in, and under which secret name its feedback goes back. nbgrader's exchange
+# asks for both.
+STAMP, SECRET = "timestamp.txt", "submission_secret.txt"
 
 
 def put_own_commands_on_path() -> None:
@@ -46,7 +51,11 @@ class Course:
     """Where a course lies, and the address of its gradebook."""
 
     root: Path = Path(DEFAULT)
-    db: str = ""  # if it is another one than the configuration says
+    db: str = ""  # if it is not the one in the configuration
+
+    def command(self, *words: str) -> str:
+        """A command to suggest for this class."""
+        return command(self.root, *words, db=self.db)
 
     @property
     def db_url(self) -> str:
@@ -70,7 +79,7 @@ class Course:
 
     @property
     def ledger(self) -> Ledger:
-        """Every file of a command goes through it: what a person has made of the file before is kept."""
+        """Every file that a command writes goes through it: a version that a person has edited is kept."""
         return ledger_of(self.root)
 
     def gradebook(self) -> Gradebook:

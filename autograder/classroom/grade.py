@@ -2,7 +2,7 @@
 
 One process writes: the gradebook, the autograded notebooks and the verdicts. Workers judge (see `work`), in processes
 forked from this one or on a Dask cluster. A verdict is written when everything else of its submission is, so whatever
-has a verdict is done, and an interrupted run goes on where it stopped.
+has a verdict is done, and an interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from autograder.classroom import book
 from autograder.classroom.class_file import AssignmentRules
-from autograder.classroom.collect import choose_version
 from autograder.classroom.course import Course, CourseError
+from autograder.classroom.placing import choose_version
 from autograder.hidden import all_hidden
 from autograder.judging import work
 from autograder.judging.judge import (
@@ -119,7 +119,7 @@ def grade(
         except KeyboardInterrupt:
             summary.left = list(left)
         except (SQLAlchemyError, OSError) as error:
-            saved = "What was finished is saved: the same command goes on from there."
+            saved = "What was finished is saved: the same command continues from there."
             raise CourseError(f"No more can be saved ({type(error).__name__}: {error}). {saved}") from error
     return summary
 
@@ -127,11 +127,11 @@ def grade(
 def require_submissions(course: Course, assignment: str) -> list[str]:
     """Everybody who handed in something for a released assignment."""
     if not course.release(assignment).exists():
-        raise CourseError(f"{assignment} has not been released. Run: python -m autograder release {assignment}")
+        raise CourseError(f"{assignment} has not been released. Run: {course.command('release', assignment)}")
     everybody = course.students(assignment)
     if not everybody:
         where = course.root / "submitted"
-        advice = "Run: python -m autograder collect FOLDER"
+        advice = f"Run: {course.command('collect', 'DOWNLOAD')}"
         raise CourseError(f"There are no submissions of {assignment} in {where}. {advice}")
     return everybody
 
@@ -152,7 +152,7 @@ def plan(
         raise CourseError(f"{missing[0]} has handed in nothing for {assignment}.")
     seed = course.hidden_seed()
     released = book.master_of(course, gradebook, assignment)
-    require_current_points(course.rules().of(assignment), released)
+    require_current_points(course, course.rules().of(assignment), released)
     book.enter_due_date(course, gradebook, assignment)
     master = json.dumps(released)
     folders = class_folders(course.root, course.db)
@@ -166,10 +166,10 @@ def plan(
     return tasks
 
 
-def require_current_points(rules: AssignmentRules, released: NotebookNode) -> None:
+def require_current_points(course: Course, rules: AssignmentRules, released: NotebookNode) -> None:
     """Refuse points that differ from those of the released notebook: a perfect answer could lose some."""
-    command = f"python -m autograder release {rules.name}"
-    again = f"Release again, then grade: {command}. No submission and no mark is lost."
+    release = course.command("release", rules.name)
+    again = f"Release again, then grade (no submission and no mark is lost): {release}"
     for cell in released.cells:
         name = exercise_of(cell) if cell.cell_type == "code" else None
         if name is None:
@@ -236,16 +236,23 @@ def save(course: Course, gradebook: Gradebook, assignment: str, result: Result, 
     if judged is None:
         verdict = replace(verdict, exercises=without_points(course, assignment))
     book.save_autograded(course, assignment, verdict.student, judged or stand_in(course, verdict))
-    odd, penalty = book.enter(course, gradebook, assignment, verdict.student, judged)
-    verdict = replace(verdict, notes=(*verdict.notes, *odd), penalty=penalty)
-    if verdict.status == "flagged":
-        book.flag(gradebook, assignment, verdict.student)
-    elif before is not None and before.status == "flagged":
-        book.unflag(gradebook, assignment, verdict.student)
-    write_verdict(course, verdict)
+    verdict = enter(course, gradebook, verdict, judged)
     if before is not None:
         summary.changes += changes(before, verdict)
     summary.graded.append(verdict)
+    return verdict
+
+
+def enter(course: Course, gradebook: Gradebook, verdict: Verdict, judged: NotebookNode | None) -> Verdict:
+    """Enter a verdict in the gradebook, and write it down with what the gradebook made of it."""
+    before = last_verdict(course, verdict.assignment, verdict.student)
+    odd, penalty = book.enter(course, gradebook, verdict.assignment, verdict.student, judged)
+    verdict = replace(verdict, notes=(*verdict.notes, *odd), penalty=penalty)
+    if verdict.status == "flagged":
+        book.flag(gradebook, verdict.assignment, verdict.student)
+    elif before is not None and before.status == "flagged":
+        book.unflag(gradebook, verdict.assignment, verdict.student)
+    write_verdict(course, verdict)
     return verdict
 
 
@@ -271,6 +278,7 @@ def changes(before: Verdict, after: Verdict) -> list[Change]:
     old = {e.name: e.points + e.hidden_points for e in before.exercises}
     new = {e.name: e.points + e.hidden_points for e in after.exercises}
     different = [name for name in new if old.get(name, 0.0) != new[name]]
+    different += [f"{name} (dropped)" for name in old if name not in new and old[name]]
     different += ["the late penalty"] if before.penalty != after.penalty else []
     scores = before.points - before.penalty, after.points - after.penalty
     return [Change(after.student, *scores, tuple(different))] if different else []
@@ -360,7 +368,7 @@ class Worker:
 
     def begin(self, task: Task) -> None:
         self.deadline = time.monotonic() + task.patience.submission + JUDGES_OWN_SECONDS
-        with contextlib.suppress(OSError):  # it has died while it was idle: `result` will tell
+        with contextlib.suppress(OSError):  # it died while it was idle: `result` will notice
             self.connection.send(task)
 
     def result(self) -> Result | None:

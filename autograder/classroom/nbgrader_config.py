@@ -35,7 +35,7 @@ c.ExecutePreprocessor.error_on_timeout = {
 # Feedback pages that can be read without a network, and in which nothing of a student's runs.
 c.GenerateFeedback.exporter_class = "autograder.reporting.feedback.FeedbackExporter"
 
-# Nor does it in formgrader: a script in a written answer could else give itself points when the instructor looks at it.
+# Nor in formgrader: otherwise a script in a written answer could give itself points when the instructor looks at it.
 c.HTMLExporter.filters = {"markdown2html": "autograder.reporting.feedback.common_markdown"}
 
 # nbgrader autograde, and formgrader's button: the judge behind walls instead of a kernel. Take these lines out, and

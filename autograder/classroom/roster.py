@@ -1,4 +1,4 @@
-"""The roster: who is in the class. A CSV file named in class.toml, of one's own or as Moodle or Canvas export it.
+"""The roster: who is in the class. A CSV file named in class.toml, your own or as Moodle or Canvas export it.
 
 With a roster, every submission belongs to somebody on the list, or it is reported. Names and e-mail
 addresses go into nbgrader's gradebook, extra time counts at every deadline, LMS numbers go into the exports.
@@ -102,7 +102,7 @@ class Roster:
         return [person for person in self.people if person.id in ids]
 
     def with_login(self, login: str) -> list[Person]:
-        """Those with this login at GitHub, where k-goedel is somebody else than kgoedel."""
+        """Those with this login at GitHub, where k-goedel and kgoedel are two people."""
         return [person for person in self.people if person.github.casefold() == login.casefold() != ""]
 
     def extra_time(self, student: str) -> timedelta:
@@ -111,7 +111,7 @@ class Roster:
 
 
 def student_id(name: str) -> str:
-    """A name as nbgrader can use it for a folder: letters, digits, _ - and . (no +, which it has a use for)."""
+    """A name as nbgrader can use it for a folder: letters, digits, _ - and . (no +, which it uses itself)."""
     letters = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
     safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", letters)).strip("_.-")
     return safe[:100].encode()[:LONGEST_ID].decode(errors="ignore").strip("_.-")

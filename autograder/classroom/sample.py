@@ -1,6 +1,6 @@
 """A fictitious class of 24, to see the grader at work and to test it.
 
-`sample_class` writes a folder as one gets it from a learning platform. Each student is one small function below, whose
+`sample_class` writes a folder as a learning platform gives it. Each student is one small function below, whose
 docstring says what this person did. The answers are the exercises' own alternatives and misconceptions, so it is known
 what the grader has to find in each. `crowd` makes as many honest submissions as a measurement needs.
 """
@@ -54,7 +54,7 @@ class SampleStudent:
     name: str
     kind: str
     says: str  # what this student did, in a sentence
-    file: str  # what was handed in, inside of the folder; a folder if there is no notebook in it
+    file: str  # what was handed in, inside the folder; a folder if there is no notebook in it
     status: Status | None  # None where there is nothing to grade, which `collect` has to say
     expected: dict[str, str]  # exercise -> RIGHT (full points), NOTHING (no points), or the id of its misconception
     submitted: datetime
@@ -111,7 +111,7 @@ class Desk:
 
     @cached_property
     def release(self) -> NotebookNode:
-        return read_notebook(self.course.release(self.assignment), "python -m autograder release")
+        return read_notebook(self.course.release(self.assignment), self.course.command("release"))
 
     @cached_property
     def source(self) -> NotebookNode:
@@ -337,7 +337,7 @@ def endless_in_a_cell(work: Work) -> None:
 
 @student("Mikkel Sorensen", status="zeroed", stock=False)
 def broken_json(work: Work) -> None:
-    """Hands in a file whose end is missing: it is no notebook any more."""
+    """Hands in a file whose end is missing: it is not a notebook any more."""
     work.answer_all()
     text = work.as_text()
     work.text = text[: len(text) * 2 // 3]

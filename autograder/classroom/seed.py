@@ -1,8 +1,8 @@
 """The seed of a class's hidden cases: a secret of its own, made at the first release and kept for good.
 
 It lies in the class's folder, in a file that only its owner can read. It is in no notebook and in no verdict; a verdict
-holds a short digest, which tells one seed from another. With another seed come other cases, so a seed that has gone
-missing is never replaced without a word.
+holds a short digest, which tells one seed from another. Another seed means other cases, so a seed that has gone
+missing is never replaced silently.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from autograder.errors import CourseError
+from autograder.suggest import command
 
 FILE = "hidden_seed"
 ENVIRONMENT = "COURSE_HIDDEN_SEED"  # names the file to the kernels that plain nbgrader starts; see nbgrader_config.py
@@ -35,22 +36,23 @@ def read_seed(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise CourseError(f"{path}, the seed of this class's hidden cases, cannot be read ({error}).") from None
     if not seed:
-        raise CourseError(f"{path} is empty. {ADVICE}")
+        raise CourseError(f"{path} is empty. {advice(path)}")
     return seed
 
 
-ADVICE = (
-    "It holds the secret seed of this class's hidden cases, and another one would change scores: put it back from your "
-    "backup. If it is lost, `python -m autograder release --new-seed` makes another, and everything is graded again."
-)
+def advice(path: Path) -> str:
+    return (
+        "It holds the secret seed of this class's hidden cases, and another one would change scores: put it back from "
+        "your backup. If it is lost, this makes another, and everything is graded again: "
+        f"{command(path.parent, 'release', '--new-seed')}"
+    )
 
 
 def missing(path: Path) -> str:
     if was_graded(path.parent):
-        return f"{path} is missing. {ADVICE}"
-    return (
-        f"{path} is missing: it holds the secret seed of this class's hidden cases. Run: python -m autograder release"
-    )
+        return f"{path} is missing. {advice(path)}"
+    how = command(path.parent, "release")
+    return f"{path} is missing: it holds the secret seed of this class's hidden cases. Run: {how}"
 
 
 def prepare_seed(folder: Path, new: bool = False) -> str:

@@ -1,11 +1,11 @@
 """The cases that only the grader runs: one module per topic, with the same engine as the visible checks.
 
 Hidden cases ask the same properties of other inputs. They are not written down but drawn from a seed, and each class
-has a secret one of its own (see `classroom/seed.py`): who reads this folder knows how they are made, not what they are.
+has a secret one of its own (see `classroom/seed.py`): reading this folder tells how they are made, not what they are.
 Their points are given only if everything holds, and their report names the mistake but shows no case.
 
 A test that a student writes meets all mistakes that it should catch, in disguises and an order that are drawn from the
-seed. Its hidden points are given in the same part as its visible ones.
+seed. It earns the same share of its hidden points as of its visible ones.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def masked_mean(draw: Draw) -> list[Case]:
 def sequence_classifier(draw: Draw) -> list[Case]:
     """Always among them: padding in front, in the middle and at the end, and the token 0 where it is not padding.
 
-    No two sizes are the same, and d_ff is no multiple of d_model: so each parameter is known by its shape.
+    No two sizes are the same, and d_ff is not a multiple of d_model: so each parameter is known by its shape.
     """
 
     def case(heads: int, layers: int, pad_id: int) -> Case:
@@ -58,7 +58,7 @@ def sequence_classifier(draw: Draw) -> list[Case]:
 
 @hidden(classification.confusion_matrix)
 def confusion_matrix(draw: Draw) -> list[Case]:
-    """Always among them: a class that nobody has seen, examples that repeat, and a wrong answer for the last class."""
+    """Always among them: a class that does not occur, examples that repeat, and a wrong answer for the last class."""
 
     def case(classes: int, seen: int, examples: int) -> Case:
         actual = draw.ids(examples, vocab=seen)
@@ -110,7 +110,7 @@ def mask_tokens(draw: Draw) -> list[Case]:
 
 
 def numbers_between_0_and_1(draw: Draw, *shape: int) -> Tensor:
-    """None of them is a bound: what happens there is nobody's business."""
+    """None of them is a bound: what happens exactly there is left open."""
     percents = draw.ids(*shape, vocab=100, without=[15, 80, 90])
     return percents / 100
 

@@ -12,7 +12,7 @@ from course_lib.exercises import decoding
 def next_token_table(
     draw: Draw, vocab: int, rows: int, never: set[int], favoured: int, bias: float, scale: float
 ) -> NextTokenTable:
-    """A model whose answers depend on the sentence and on the last three tokens. `never`: ids that are not for use."""
+    """A model whose answers depend on the sentence and on the last three tokens. `never`: ids that it never writes."""
     start = draw.distinct(rows, vocab)
     start[:, list(never)] -= 30
     start[:, favoured] += bias

@@ -78,7 +78,7 @@ class Draw:
         return self.normal(*shape, scale=scale) + 0.001 * torch.arange(shape[-1])
 
     def ids(self, *shape: int, vocab: int, without: Sequence[int] = ()) -> Tensor:
-        """Token ids below `vocab`, but for some."""
+        """Token ids below `vocab`, except some."""
         allowed = [token for token in range(vocab) if token not in without]
         return torch.tensor([self.choice(allowed) for _ in range(math.prod(shape))]).reshape(shape)
 

@@ -15,8 +15,8 @@ from course_lib.exercises.encoder_decoder.shared import real, seen_so_far
 def building(draw: Draw, heads: int, d_k: int, norm_first: bool, **more: int) -> dict[str, Any]:
     """The arguments of a constructor.
 
-    d_ff is no multiple of d_model, so that it is known which matrix is which; and it is larger: of a few hidden values,
-    ReLU may silence all.
+    d_ff is not a multiple of d_model, so that it is known which matrix is which. And it is larger: with only a few
+    hidden values, ReLU might turn all of them into 0.
     """
     d_model = heads * d_k
     sizes = {"d_model": d_model, "num_heads": heads, "d_ff": d_model + draw.choice([3, 5, 7])}

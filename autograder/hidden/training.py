@@ -63,7 +63,7 @@ def smoothed_loss(draw: Draw) -> list[Case]:
 
 @hidden(training.warmup_rate)
 def warmup_rate(draw: Draw) -> list[Case]:
-    """Within the warm-up, at its end, and behind it."""
+    """During the warm-up, at its end, and after it."""
     early, late = draw.integer(2, 6), draw.integer(30, 90)
     warmup = draw.integer(3, 9)
     return [
@@ -85,7 +85,7 @@ def tiny_training(draw: Draw, vocab: int, d_model: int, learning_rate: float | N
 
 
 def sentences(draw: Draw, vocab: int, pad_id: int, width: int, *lengths: int) -> Tensor:
-    """Each ends with EOS; behind it there is padding."""
+    """Each ends with EOS; after it there is padding."""
     ids = torch.full((len(lengths), width), pad_id)
     for row, length in enumerate(lengths):
         ids[row, : length - 1] = draw.ids(length - 1, vocab=vocab, without=[BOS, EOS, pad_id])

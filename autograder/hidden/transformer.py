@@ -118,7 +118,7 @@ def find_the_leak(draw: Draw) -> list[Case]:
 def mixing(
     draw: Draw, outputs: int, inputs: int, features: int, vocab: int, hidden: int, only: int, weak: int
 ) -> MixingModel:
-    """A model in which so many pairs (output, input) do not see each other, or in one feature only, or hardly.
+    """A model in which this many pairs (output, input) do not see each other, or only in one feature, or hardly.
 
     Each token's vector differs from every other's in each feature, and the features of all add up to 0.
     """

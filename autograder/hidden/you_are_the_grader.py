@@ -17,7 +17,7 @@ BOS = 1
 
 @hidden(you_are_the_grader.next_token_loss)
 def next_token_loss(draw: Draw) -> list[Case]:
-    """Rows of different lengths with padding behind them, and a real token 0 where 0 is not the padding."""
+    """Rows of different lengths with padding after them, and a real token 0 where 0 is not the padding."""
 
     def case(vocab: int, time: int, pad_id: int, *lengths: int) -> Case:
         ids = torch.full((len(lengths), time), pad_id)

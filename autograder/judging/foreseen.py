@@ -24,7 +24,7 @@ from course_lib.checking.subject import Subject
 from course_lib.checking.written_test import WrittenTest
 from course_lib.exercises import all_exercises
 
-CHECKED, DIAGNOSED = 1_000_000, 2_000_000  # numbers of modules in these scripts: none has two meanings
+CHECKED, DIAGNOSED = 1_000_000, 2_000_000  # numbers of modules in these scripts: each has one meaning
 
 
 @functools.lru_cache(maxsize=512)
@@ -49,7 +49,7 @@ def scripts_for(name: str, hidden_seed: str | None = None) -> tuple[Script, ...]
 
 
 def foreseen(name: str, hidden_seed: str | None = None, likely_right: int = 1) -> list[Reading]:
-    """The scripts of an exercise, to be read once. likely_right: so many properties will probably be asked about."""
+    """The scripts of an exercise, to be read once. likely_right: how many properties will probably be asked about."""
     return [Reading(script, likely_right) for script in scripts_for(name, hidden_seed)]
 
 
@@ -70,7 +70,7 @@ def ask_for_gradients(recording: Recording, cases: Sequence[Case]) -> None:
 
 
 class Recording:
-    """All that an exercise's reference is asked."""
+    """Everything that an exercise's reference is asked."""
 
     def __init__(self, exercise: Exercise, first_module: int):
         self.exercise = exercise
@@ -83,7 +83,7 @@ class Recording:
     def scripts(self) -> list[Script]:
         """One script, or none if something was asked with a tensor that a property has changed since.
 
-        None either if a question holds what an earlier one was answered: sent ahead, it would give a right answer away.
+        Also none if a question holds an answer to an earlier one: sent ahead, it would give a right answer away.
         """
         if self.is_asked_with_answers:
             return []

@@ -9,6 +9,7 @@ cases. Nothing that the second run prints, raises or returns is shown to anybody
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import itertools
@@ -43,7 +44,7 @@ from course_lib.exercises import all_exercises
 CHECK, HIDDEN = "_check", "_hidden"
 OPTIONAL = "_optional"  # the check of an exercise that does not count in this class
 USES_THE_REFERENCE = "uses_the_reference"
-MOST_RESTARTS = 5  # of a run whose code keeps ending its process
+MOST_RESTARTS = 5  # for a run whose code keeps ending its process
 LOOKS_INSIDE = re.compile(
     r"__code__|__globals__|__closure__|f_code|f_locals|getsource|course_lib\.checking|get_objects|get_referrers|settrace"
     r"|setprofile|currentframe|_getframe|ctypes|tb_frame|f_back|\b(?:inspect|dis|gc|marshal)\b"
@@ -116,7 +117,7 @@ class Submission:
 
     @property
     def trains(self) -> bool:
-        """Whether right answers have to do with optimisers."""
+        """Whether right answers use optimisers."""
         return any(map(makes_an_optimiser, self.exercises))
 
     @functools.cached_property
@@ -143,12 +144,13 @@ class Trial:
         self.patience = submission.patience
         self.reports: dict[str, Report] = {}
         self.unfinished: set[str] = set()  # exercises for which no time was left
-        self.missing: set[str] = set()  # names that the student's code looked for in vain
+        self.missing: set[str] = set()  # names that the student's code did not find
         self.fatal: set[int] = (
             set() if seen is None else set(seen.fatal)
         )  # cells that ended their runner: not run again
         self.last_error: dict[str, str] = {}  # of the answer cell of an exercise
         self.restarts = 0
+        self.asked_again = 0  # exercises whose answer ended the process
         self.runner: Runner | None = None
 
     def run_all(self) -> None:
@@ -194,7 +196,7 @@ class Trial:
         if self.runner is not None:
             self.close_runner()
             self.restarts += 1
-            if self.restarts > MOST_RESTARTS:
+            if self.restarts > MOST_RESTARTS + self.asked_again:
                 raise RunnerError("It ended its process several times.")
         self.runner = self.new_runner()
         if self.restarts:
@@ -291,13 +293,7 @@ class Trial:
 
     def report(self, i: int, exercise: Exercise) -> Report:
         try:
-            found = self.ready_runner(i).find(exercise.name, self.patience.cell, self.foreseen(exercise.name))
-            if found is None:
-                return self.undefined(exercise)
-            bench, kind = found
-            report = refusal_of_kind(exercise, kind) or self.refusal_of_source(exercise)
-            report = report or self.graded(i, exercise, Subject(bench))
-            bench.talk.end()
+            report = self.report_or_crash(i, exercise)
         except RunnerError as error:
             self.fatal.add(i)
             if isinstance(error, BudgetSpent):
@@ -310,6 +306,38 @@ class Trial:
         for check in report.checks:
             self.note_missing_name(check.message)
             self.leave_if_out_of_memory(i, "MemoryError" if "raised MemoryError" in check.message else "")
+        return report
+
+    def report_or_crash(self, i: int, exercise: Exercise) -> Report:
+        self.ready_runner(i)
+        try:
+            return self.found(i, exercise, self.foreseen(exercise.name))
+        except TimeIsUp:
+            raise
+        except RunnerError as error:
+            if isinstance(exercise, WrittenTest):
+                raise
+            return self.asked_one_by_one(i, exercise, error)
+
+    def asked_one_by_one(self, i: int, exercise: Exercise, error: RunnerError) -> Report:
+        """The report on an answer that has ended its process, and with it the answers to all questions that were sent
+        together. In another process, what is wrong before that question is found, and perhaps even its cause."""
+        self.asked_again += 1
+        report = self.found(i, exercise, is_diagnosed=False)
+        self.note(f"{exercise.name}: the code was stopped while it was checked. {error}")
+        with contextlib.suppress(RunnerError):
+            report = self.found(i, exercise)
+        return report
+
+    def found(self, i: int, exercise: Exercise, foreseen: Sequence[Reading] = (), is_diagnosed: bool = True) -> Report:
+        """What the runner's answers tell. Raises RunnerError."""
+        found = self.ready_runner(i).find(exercise.name, self.patience.cell, foreseen)
+        if found is None:
+            return self.undefined(exercise)
+        bench, kind = found
+        report = refusal_of_kind(exercise, kind) or self.refusal_of_source(exercise)
+        report = report or self.graded(i, exercise, Subject(bench), is_diagnosed)
+        bench.talk.end()
         return report
 
     def foreseen(self, name: str) -> list[Reading]:
@@ -329,14 +357,14 @@ class Trial:
             return None
         return failed(exercise, "wrong", f"Write the formula yourself: `{found}` is not allowed in this exercise.")
 
-    def graded(self, i: int, exercise: Exercise, subject: Subject) -> Report:
+    def graded(self, i: int, exercise: Exercise, subject: Subject, is_diagnosed: bool) -> Report:
         if isinstance(exercise, WrittenTest):
             return self.tried(i, exercise)
         if self.seen is None:
-            return grade(exercise, subject)
+            return grade(exercise, subject, is_diagnosed=is_diagnosed)
         cases = all_hidden()[exercise.name].cases(self.submission.seed)
         # A mistake on the visible cases has been diagnosed already; only what is right there is diagnosed again.
-        return grade(exercise, subject, cases, is_diagnosed=self.seen.reports[exercise.name].passed)
+        return grade(exercise, subject, cases, is_diagnosed=is_diagnosed and self.seen.reports[exercise.name].passed)
 
     def tried(self, i: int, exercise: WrittenTest) -> Report:
         """The report on a test that the student has written. What it is asked is drawn from the secret seed, for the
@@ -350,7 +378,7 @@ class Trial:
 
     def note_looks_inside(self, i: int, name: str) -> None:
         """Implementations are in the process of the test. Their disguise keeps code from being recognised at a glance,
-        but not from being taken apart: who does so is shown to a person.
+        but not from being taken apart: whoever does so is shown to a person.
         """
         own = [self.cells[j].source for j in self.cells_for(i, name) if self.by_student[j]]
         words = sorted(set(LOOKS_INSIDE.findall("\n".join(own))))

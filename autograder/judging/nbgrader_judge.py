@@ -1,6 +1,6 @@
 """nbgrader's own autograde step with our judge in it, so that formgrader's button grades behind the same walls.
 
-`nbgrader_config.py` puts `Judge` where nbgrader would execute the notebook. It has the submission judged by
+`nbgrader_config.py` puts `Judge` where nbgrader would execute the notebook. It lets the submission be judged by
 `python -m autograder judge`, in a process of its own, and hands the judged notebook on to nbgrader's SaveAutoGrades.
 """
 

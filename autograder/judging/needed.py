@@ -1,9 +1,9 @@
 """Which of the instructor's cells does a submission need?
 
 A notebook is full of demonstrations: pictures, worked numbers, timings. They use the references and not the answers, so
-a grade does not depend on them, and most of a notebook's time goes into them. Only those are run that make something
-which the student's own cells use, directly or through one another. (Should this ever miss one, a NameError shows
-it, and the judge runs everything if a cell that was not run could define the name.)
+a grade does not depend on them, and most of a notebook's time goes into them. Only those are run whose results the
+student's own cells use, directly or through one another. (If this ever misses one, a NameError shows it, and the judge
+runs everything if a cell that was not run could define the name.)
 """
 
 from __future__ import annotations

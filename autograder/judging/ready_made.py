@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from autograder.judging.needed import LONGEST_CELL, as_python, root_of
 
-# What reaches code that no name in the source shows. No formula needs any of it.
+# Ways to reach code that no name in the source shows. No formula needs any of them.
 BACK_DOORS = frozenset(
     [
         *("getattr", "__getattr__", "__getattribute__", "attrgetter", "methodcaller", "__dict__", "vars", "globals"),
@@ -80,7 +80,7 @@ def forbidden_in(name: str, forbidden: Collection[str], cells: Sequence[str]) ->
 
 
 def statements_of(source: str) -> Iterable[ast.stmt]:
-    """The statements of a cell; none if it cannot run anyway. Below a magic such as %%time stands a cell as well."""
+    """The statements of a cell; none if it cannot run anyway. Below a magic such as %%time there is a cell too."""
     if len(source) > LONGEST_CELL:
         return
     try:

@@ -7,10 +7,10 @@ telling the instructor.
 
 Which cell of the file is which cell of the release?
 1. by nbgrader's grade id;
-2. where that is lost: the same text, the same cell id, the only cell that defines what the stub defined, and at last
-   the only cell between two neighbours that have been recognised.
-What is left over are the student's own extra cells. They stay behind the cell that they stood behind. If it is not
-certain where an answer is, nothing is rebuilt: a person has to look.
+2. where that is lost: the same text, the same cell id, the only cell that defines what the stub defined, and finally
+the only cell between two neighbours that have been recognised. What is left over are the student's own extra cells.
+Each stays after the cell that it came after. If it is not certain where an answer is, nothing is rebuilt: a person has
+to look.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ MOST_CHARACTERS_OF_A_CELL = 500_000
 MOST_CELLS = 2_000  # a notebook of the course has a hundred
 MOST_NOTES = 30
 
+POINTS = re.compile(r"\b[\d.]+(?= points\b)|, points=[\d.]+, hidden_points=[\d.]+")  # in questions and in checks
 HIDDEN_TESTS = re.compile(r"^[^\n]*BEGIN HIDDEN TESTS.*?END HIDDEN TESTS[^\n]*\n?", re.DOTALL | re.MULTILINE)
 DEFINITION = re.compile(r"^(?:async[ \t]+def|def|class)[ \t]+(\w+)", re.MULTILINE)
 ASSIGNMENT = re.compile(r"^(\w+)[ \t]*(?::[^=\n]*)?=(?!=)", re.MULTILINE)
@@ -115,7 +116,7 @@ def rebuild(master: NotebookNode, submitted: str) -> Rebuilt:
 
 @dataclass
 class Notes:
-    """Sentences for the instructor; a few, even if a file gives occasion for thousands."""
+    """Sentences for the instructor; only a few, even if a file gives reason for thousands."""
 
     sentences: list[str] = field(default_factory=list)
 
@@ -261,6 +262,10 @@ def plain(text: str) -> str:
     return "\n".join([line.rstrip() for line in text.strip().splitlines()])
 
 
+def without_points(text: str) -> str:
+    return POINTS.sub("", text)
+
+
 # --- which cell is which --------------------------------------------------------------------------------
 
 
@@ -344,11 +349,14 @@ class Match:
             self.notes.add(f"A cell has the grade id {brief(unknown[0])!r}, which the release does not have.")
 
     def by_text(self) -> None:
-        wanted = {p.plain: p for p in self.places if p.index not in self.cell_at and not p.is_answer and p.plain}
-        for number in self.loose():
-            place = wanted.pop(self.cells[number].plain, None)
-            if place:
-                self.put(place, number)
+        """By the same text, or, since a class may change its points, one that says other points."""
+        for reading in (str, without_points):
+            missing = [p for p in self.places if p.index not in self.cell_at and not p.is_answer and p.plain]
+            wanted = {reading(place.plain): place for place in missing}
+            for number in self.loose():
+                place = wanted.pop(reading(self.cells[number].plain), None)
+                if place:
+                    self.put(place, number)
 
     def by_cell_id(self) -> None:
         by_id = {name: number for number in self.loose() for name in self.cells[number].ids}
@@ -421,11 +429,11 @@ class Match:
         return ([number for number in naming if number < check] or naming)[-1]
 
     def check_of(self, answer: Place) -> int:
-        """The position of the cell after the answer in the file; far behind all others if it is not known."""
+        """The position of the cell after the answer in the file; far after all others if it is not known."""
         return self.cell_at.get(answer.index + 1, len(self.cells) + 1)
 
     def gap_around(self, place: Place) -> tuple[list[Place], list[int]]:
-        """The places around this one that are still empty, and the cells that stand there in the file."""
+        """The places around this one that are still empty, and the cells that are there in the file."""
         before, after = place.index, place.index
         while before >= 0 and before not in self.cell_at:
             before -= 1
@@ -434,14 +442,14 @@ class Match:
         start = self.cell_at.get(before, -1)
         stop = self.cell_at.get(after, len(self.cells))
         between = list(range(start + 1, stop))
-        if any(number in self.place_of for number in between):  # the cells were moved about
+        if any(number in self.place_of for number in between):  # the cells were moved around
             between = []
         return self.places[before + 1 : after], [number for number in between if self.cells[number].plain]
 
     # What is still missing, and what the instructor should know.
 
     def judge_missing(self, has_grade_ids: bool) -> None:
-        """An answer that is not there was deleted, if that is certain. Else a person has to look."""
+        """An answer that is not there was deleted, if that is certain. Otherwise a person has to look."""
         missing = self.missing_answers()
         if len(missing) == len(self.answers):
             self.nothing_recognised()
@@ -564,7 +572,7 @@ def filled(place: Place, match: Match) -> tuple[NotebookNode, bool]:
 
 
 def extra_cells(match: Match) -> dict[int, list[Cell]]:
-    """The student's own cells by the place that they stand behind (-1: before everything)."""
+    """The student's own cells by the place that they follow (-1: before everything)."""
     stubs = {answer.plain: answer for answer in match.answers}
     locked = {place.plain for place in match.places if place.is_locked}
     extras: dict[int, list[Cell]] = defaultdict(list)
@@ -583,7 +591,7 @@ def extra_cells(match: Match) -> dict[int, list[Cell]]:
 
 
 def note_answer_in_extra(match: Match, extra: Cell, behind: int) -> None:
-    """An answer that is untouched, while what was asked for stands in a cell of the student's own."""
+    """An answer that is untouched, while what was asked for is in a cell of the student's own."""
     for answer in match.answers:
         number = match.cell_at.get(answer.index)
         if number is None or match.cells[number].plain != answer.plain:

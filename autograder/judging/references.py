@@ -34,7 +34,7 @@ class ReferenceUsed(Exception):
     """An answer calls the course's own reference."""
 '''
 PACKAGE_SOURCE = "from .student import check, exercises, hint, progress, solution, yours\n"
-STUDENT_SOURCE = '''"""While a notebook is graded, checks are the judge's affair: most of these do nothing."""
+STUDENT_SOURCE = '''"""While a notebook is graded, the judge does the checks: most of these do nothing."""
 
 import importlib
 
@@ -50,7 +50,8 @@ def yours(name, obj):
     """The course's own: what comes later must not depend on whether this answer is right."""
     return getattr(importlib.import_module(MODULES[name]), name)
 '''
-INTERACTIVE_SOURCE = '''"""While a notebook is graded nobody moves its figures: each of them does nothing."""
+INTERACTIVE_SOURCE = '''"""While a notebook is graded, nobody uses its interactive figures: each of them does
+nothing."""
 
 
 def __getattr__(name):

@@ -15,7 +15,8 @@ Status = Literal["graded", "zeroed", "flagged"]
 
 @dataclass(frozen=True)
 class ExerciseVerdict:
-    """One exercise of one submission. `outcome` is a report's, or "not run" if the student's code never got so far."""
+    """One exercise of one submission. `outcome` is a report's, or "not run" if the student's code never got that
+    far."""
 
     name: str
     outcome: str
@@ -72,7 +73,7 @@ def verdict_from(data: dict[str, Any]) -> Verdict:
     """The verdict from its JSON data."""
     exercises = tuple(ExerciseVerdict(**exercise) for exercise in data.pop("exercises"))
     if not all(isinstance(points, int | float) for e in exercises for points in (e.points, e.hidden_points)):
-        raise ValueError("points that are no numbers")
+        raise ValueError("points that are not numbers")
     tuples: dict[str, Any] = {name: tuple(data.pop(name)) for name in ("notes", "walls")}
     return Verdict(exercises=exercises, **tuples, **data)
 
@@ -83,6 +84,6 @@ def verdicts(course: Course, assignment: str) -> Iterator[Verdict]:
         try:
             yield read_verdict(path)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            advice = f"Run: python -m autograder grade {assignment}"
+            advice = f"Run: {course.command('grade', assignment)}"
             reason = f"The verdict cannot be read ({type(error).__name__}: {str(error)[:100]}). {advice}"
             yield Verdict(path.stem, assignment, "flagged", reason)

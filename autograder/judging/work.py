@@ -49,7 +49,7 @@ class Task:
     walls: tuple[str, ...] | None = None  # to use at most these; None: all that there are
     folders: tuple[Path, ...] = ()  # of the class: student code must not see them, where this machine has them
     seed: str = field(default=PUBLIC, repr=False)  # of the hidden cases
-    unreadable: str = ""  # why there is a file and no text
+    unreadable: str = ""  # why there is a file but no text
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Grades and findings as files: for people, for Moodle, for Canvas.
 
 grades.csv          one line for each student and assignment that somebody handed in, with what is still to be marked
-exercises.csv       one line for each student and exercise; of a student with none, one that says why
+exercises.csv       one line for each student and exercise; for a student without any, one that says why
 misconceptions.csv  one line for each misconception somebody holds
 not_placed.csv      what was handed in and could not be placed
 
@@ -45,7 +45,7 @@ BEHIND_A_SEPARATOR = re.compile(rf"([;\t]\s*)(?=[{re.escape(FORMULA_SIGNS)}])")
 def export(course: Course, folder: Path) -> list[Path]:
     """Write the files into the folder; UTF-8, always in the same order."""
     if not has_gradebook(course):
-        raise CourseError("There is no gradebook yet, so there are no grades. First run: python -m autograder grade")
+        raise CourseError(f"There is no gradebook yet, so there are no grades. First run: {course.command('grade')}")
     folder.mkdir(parents=True, exist_ok=True)
     lines = grade_lines(course)
     written = [
@@ -75,7 +75,7 @@ class Line:
     person: Person
     max_score: float
     due: str = ""
-    handed_in: str = ""  # when; empty if it is not known, or if nothing was
+    handed_in: str = ""  # when; empty if it is not known, or if nothing was handed in
     raw_score: float | None = None  # None: nothing was handed in
     penalty: float = 0.0
     awaits_marks: bool = False
@@ -299,7 +299,7 @@ def write_table(
 
 
 def undivided(text: str) -> str:
-    """The same also for spreadsheets that divide a line at semicolons or tabs, as those of many countries do."""
+    """The same for spreadsheets that divide a line at semicolons or tabs, as they do in many countries."""
     return defused(BEHIND_A_SEPARATOR.sub(r"\1'", text))
 
 

@@ -48,8 +48,8 @@ from pygments.formatters import HtmlFormatter
 from pygments.token import STANDARD_TYPES
 from traitlets.config import Config
 
-from autograder.classroom.book import FOR_THE_EXCHANGE, came_by_exchange, complete_for_exchange, copy_along
-from autograder.classroom.course import Course, CourseError
+from autograder.classroom.book import came_by_exchange, complete_for_exchange, copy_along
+from autograder.classroom.course import SECRET, STAMP, Course, CourseError
 from autograder.judging.rebuild import as_dict, as_text, pictures, printable
 from autograder.judging.verdict import ExerciseVerdict, read_verdict
 from autograder.reporting.gradebook import awaiting_cells, names_in
@@ -212,7 +212,7 @@ def cleaned(page: str) -> str:
 
 
 def cleaned_markdown(source: str, attachments: Any) -> str:
-    """The HTML of a text, or the text as it stands if no HTML can be made of it."""
+    """The HTML of a text, or the text as it is if no HTML can be made of it."""
     renderer = FormulaRenderer(attachments)
     try:
         if len(without_pictures(source)) > MOST_OF_MARKDOWN:
@@ -271,7 +271,7 @@ GRADE_ID = re.compile(r"[\w-]+", re.ASCII)  # nbgrader's own rule
 def tidy(cell: NotebookNode) -> None:
     """Leave out hidden tests and whatever is too long. Metadata that would shape the page goes too."""
     details = as_dict(as_dict(cell.get("metadata")).get("nbgrader"))
-    is_test = bool(details.get("grade") and not details.get("solution"))  # nothing of the student's stands in it
+    is_test = bool(details.get("grade") and not details.get("solution"))  # nothing in it is the student's
     cell.cell_type = cell.get("cell_type") if cell.get("cell_type") in ("code", "markdown") else "raw"
     cell.source = as_text(cell.get("source"))
     if is_test:
@@ -306,7 +306,7 @@ def within_measure(cells: Sequence[NotebookNode]) -> list[NotebookNode]:
 
 
 def length_of_text(output: NotebookNode) -> int:
-    """How much there is to read in an output. A picture is no text."""
+    """How much there is to read in an output. A picture is not text."""
     texts = [output.get("text", ""), *output.get("traceback", [])]
     texts += [content for kind, content in output.get("data", {}).items() if kind.startswith("text/")]
     return sum(map(len, texts))
@@ -551,7 +551,7 @@ def write_feedback(
     chosen = graded_students(course, assignment) if students is None else students
     if not chosen:
         raise CourseError(
-            f"Nobody has been graded in {assignment} yet. First run: python -m autograder grade {assignment}"
+            f"Nobody has been graded in {assignment} yet. First run: {course.command('grade', assignment)}"
         )
     written, failed = [], []
     by_exchange = came_by_exchange(course, assignment)
@@ -652,6 +652,6 @@ def write_page(page: str, course: Course, assignment: str, student: str) -> Path
     notebook = course.autograded(assignment, student)
     target = course.feedback(assignment, student)
     course.ledger.write(target, page)
-    for name in FOR_THE_EXCHANGE:
+    for name in (STAMP, SECRET):
         copy_along(course, notebook.parent / name, target.parent)
     return target

@@ -54,7 +54,7 @@ class Mark:
 
 
 def has_gradebook(course: Course) -> bool:
-    """Whether there is one already: to open an SQLite file that is not there would make it."""
+    """Whether there is one already: opening an SQLite file that is not there would create it."""
     url = make_url(course.db_url)
     return url.get_backend_name() != "sqlite" or Path(url.database or "").exists()
 

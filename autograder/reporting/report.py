@@ -19,7 +19,7 @@ import hashlib
 import itertools
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, median
@@ -67,7 +67,7 @@ SLOW = 2.0  # times the median
 
 @dataclass(frozen=True)
 class Submission:
-    """One student's verdict, and their score as it stands."""
+    """One student's verdict, and their current score."""
 
     verdict: Verdict
     entry: Entry | None
@@ -106,7 +106,7 @@ class Success:
 
 @dataclass(frozen=True)
 class Section:
-    """Where an exercise stands in the text of the notebook."""
+    """Where an exercise is in the text of the notebook."""
 
     title: str
     link: str  # to the reading page, or "" if there is none
@@ -252,7 +252,7 @@ class AssignmentReport:
 
     @property
     def to_talk_about(self) -> list[Misconception]:
-        """The mistakes that many of those made who failed an exercise, the most frequent first."""
+        """The mistakes made by many of those who failed an exercise, the most frequent first."""
         worth_it = [m for m in self.misconceptions if m.is_shared and len(m.students) >= FREQUENT * m.failed]
         return worth_it[:MOST_TALKING_POINTS]
 
@@ -312,7 +312,7 @@ def percents_of(submissions: Sequence[Submission]) -> dict[str, float]:
 
 
 def assignment_report(course: Course, assignment: str) -> AssignmentReport:
-    """Everything about one assignment, but for what only the others tell (see `with_help`)."""
+    """Everything about one assignment, except what only the others tell (see `with_help`)."""
     found = read_verdicts(course, assignment)
     submissions = submissions_of(course, found, assignment)
     marks = [mark for submission in submissions for mark in submission.marks]
@@ -347,7 +347,7 @@ def with_help(
 def read_verdicts(course: Course, assignment: str) -> list[Verdict]:
     found = list(verdicts(course, assignment))
     if not found:
-        raise CourseError(f"{assignment} has no verdicts yet. First run: python -m autograder grade {assignment}")
+        raise CourseError(f"{assignment} has no verdicts yet. First run: {course.command('grade', assignment)}")
     return found
 
 
@@ -384,7 +384,7 @@ def title_in(cells: Sequence[NotebookNode]) -> str:
 
 
 def sections(assignment: str, cells: Sequence[NotebookNode]) -> dict[str, Section]:
-    """exercise -> the section of the notebook that it stands in."""
+    """exercise -> the section of the notebook that it is in."""
     found, heading = {}, ""
     for cell in cells:
         if cell.cell_type == "markdown":
@@ -520,7 +520,7 @@ def programs_behind(exercise: Exercise | None, name: str) -> tuple[Callable[...,
 
 
 def sentence_for(exercise_name: str, name: str, answer: ExerciseVerdict) -> str:
-    """What the course says about a misconception, or what the student was told if it is none of the course's."""
+    """What the course says about a misconception, or what the student was told if the course does not have it."""
     exercise = all_exercises().get(exercise_name)
     program = program_of(exercise, name)
     if isinstance(exercise, WrittenTest) and program is None:
@@ -537,10 +537,45 @@ def source_of(right: Callable[..., Any], program: Callable[..., Any]) -> str:
 @functools.cache
 def difference(right: Callable[..., Any], wrong: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
     """The lines in which a misconception differs from the reference, with some around them."""
-    before, after = (source_of(right, program).splitlines() for program in (wrong, right))
-    lines = itertools.islice(difflib.unified_diff(before, after, n=2, lineterm=""), 2, None)  # without its two headers
-    shown = [("…", "") if line.startswith("@@") else (line[0], line[1:]) for line in lines]
+    whole = [source_of(right, program) for program in (wrong, right)]
+    return lines_that_differ(*without_asides(*whole)) or lines_that_differ(*whole)
+
+
+def lines_that_differ(before: str, after: str) -> tuple[tuple[str, str], ...]:
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=2, lineterm="")
+    shown = [("…", "") if line.startswith("@@") else (line[0], line[1:]) for line in itertools.islice(lines, 2, None)]
     return tuple(shown[1:])  # the first line says where it begins, which nobody asks
+
+
+def without_asides(*programs: str) -> Iterator[str]:
+    """Two programs without what no mistake is about: annotations, and arguments that only one of them refuses."""
+    trees = [ast.parse(program) for program in programs]
+    refusals = [{ast.unparse(node) for node in ast.walk(tree) if is_refusal(node)} for tree in trees]
+    shared = set.intersection(*refusals)
+    for tree in trees:
+        plain = ast.unparse(WithoutAsides(shared).visit(tree))
+        # What derives from the reference cannot say super(), and means the same.
+        yield plain.replace("nn.Module.__init__(self)", "super().__init__()")
+
+
+def is_refusal(node: ast.AST) -> bool:
+    """`if …: raise …`"""
+    return isinstance(node, ast.If) and not node.orelse and all(isinstance(each, ast.Raise) for each in node.body)
+
+
+class WithoutAsides(ast.NodeTransformer):
+    def __init__(self, refusals_to_keep: set[str]):
+        self.refusals_to_keep = refusals_to_keep
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+        if node.value is None:
+            return None
+        return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        if is_refusal(node) and ast.unparse(node) not in self.refusals_to_keep:
+            return None
+        return self.generic_visit(node)
 
 
 def examples(answers: Iterable[ExerciseVerdict]) -> tuple[str, ...]:
@@ -586,7 +621,7 @@ def write_report(course: Course, assignments: Sequence[str] | None = None, stude
     graded = graded_assignments(course)
     if not graded and assignments is None:
         raise CourseError(
-            "Nothing has been graded yet, so there is nothing to report. First run: python -m autograder grade"
+            f"Nothing has been graded yet, so there is nothing to report. First run: {course.command('grade')}"
         )
     wanted = graded if assignments is None else list(assignments)
     reports = {name: assignment_report(course, name) for name in wanted}
@@ -608,6 +643,7 @@ def write_report(course: Course, assignments: Sequence[str] | None = None, stude
         everybody=sorted({*everybody, *(student for report in chosen for student in report.percents)}),
         lost=lost_work(course),
         projector=named("projector", assignments),
+        command=course.command,
     )
     course.ledger.write(target, page)
     return target

@@ -1,7 +1,7 @@
 """All code of an assignment that a student may have from the course itself, or come to as others have before.
 
 It is in the released notebook and its text, the solutions, the references of the whole course, the right and wrong
-answers that the exercises know (as they are written there, and as they stand in a notebook), and the hints.
+answers that the exercises know (as they are written there, and as they would be in a notebook), and the hints.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
 An answer becomes a set of *fragments*, without comments, docstrings and annotations, in which names that an author
 chooses are exchangeable. One kind are runs of tokens within a line; of each few neighbouring ones a single one is kept
 (winnowing: Schleimer, Wilkerson and Aiken, 2003). The other kind are links: a line that uses a variable, together with
-the line that made it. Neither depends on what stands between, so lines may change places.
+the line that made it. Neither depends on what is in between, so lines may change places.
 
 A fragment of anything that the course itself shows or knows (solutions, stubs, references, right and wrong answers,
 code in the text, hints) says nothing. Only what is left is compared: two answers are alike if they share enough of it,
 and most of it. Each shared fragment counts by how rare it is in the class. Students are compared only if they share a
-rare fragment: a class of a thousand needs no half a million comparisons.
+rare fragment: a class of a thousand does not need half a million comparisons.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SHORTEST = 5  # tokens of a line: shorter ones are alike by nature
 WINDOW = 4  # fragments, of which one is kept
 FEWEST = 12  # fragments that two answers have to share; a slip in a line of the course's own makes about six
 ALIKE = 0.7  # share of common fragments from which on two answers are called near-identical
-OTHERS = 20  # in a small class everything is rare or common by chance: as if so many more had written something else
+OTHERS = 20  # in a small class everything is rare or common by chance: as if this many more had written something else
 COMMON = 0.05  # a fragment that more of the class have (and more than ten) leads to no comparison
 LONGEST = 20_000  # characters of an answer that are looked at
 WIDEST = 1_000  # characters of a line that are looked at
@@ -42,7 +42,7 @@ MOST_LINES = 200  # of an answer that are set side by side
 VARIABLE = "\0"  # marks a name that its author chose
 
 Tokens = tuple[str, ...]
-Line = tuple[str, bool]  # with: is it in the other answer too?
+Line = tuple[str, bool]  # with: is it in the other answer too, and not in the course?
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,20 @@ class SharedAnswer:
     evidence: float  # bits
     first: str
     second: str
+    own: frozenset[int]  # the fragments of both that the course does not show
 
     def marked_lines(self) -> tuple[list[Line], list[Line]]:
-        """Both answers as (line, is it in the other one too but for names?), without comments and docstrings."""
+        """Both answers without comments and docstrings. A line is marked if the other answer has it too, except for
+        names, and the course does not show it. Short lines are never marked: they say nothing."""
         sides = [plain_code(text)[:LONGEST].splitlines()[:MOST_LINES] for text in (self.first, self.second)]
-        bare = [[rename(tokens_in(line)) for line in side] for side in sides]
+        tokens = [[tokens_in(line) for line in side] for side in sides]
+        bare = [{rename(line) for line in side} for side in tokens]
         first, second = (
-            [(line, bool(tokens) and tokens in others) for line, tokens in zip(side, own)]
-            for side, own, others in zip(sides, bare, (set(bare[1]), set(bare[0])))
+            [
+                (line, rename(words) in others and not self.own.isdisjoint(runs_in(words)))
+                for line, words in zip(side, own)
+            ]
+            for side, own, others in zip(sides, tokens, reversed(bare))
         )
         return first, second
 
@@ -138,7 +144,9 @@ def similar_answers(
     for (first, second), bits in shared.items():
         likeness = len(own[first] & own[second]) / len(own[first] | own[second])
         if len(bits) >= FEWEST and likeness >= ALIKE:
-            yield (first, second), SharedAnswer(exercise, likeness, sum(bits), texts[first], texts[second])
+            one, other = texts[first], texts[second]
+            ours = frozenset(fragments_of(one).all & fragments_of(other).all) - known
+            yield (first, second), SharedAnswer(exercise, likeness, sum(bits), one, other, ours)
 
 
 # --- from text to lines of tokens -----------------------------------------------------------------------
@@ -239,23 +247,26 @@ class Fragments:
 
 
 def fragments_of(text: str) -> Fragments:
-    """The fragments of what a text does; of a text that is no program, those of the text as it stands."""
+    """The fragments of what a text does; of a text that is not a program, those of the text as it is."""
     return fragments_in(plain_code(text)[:LONGEST])
 
 
 @functools.lru_cache(maxsize=20_000)
 def fragments_in(text: str) -> Fragments:
     lines = [tokens_in(line) for line in text.splitlines()]
-    runs = tuple(
-        tuple(number_of(line[i : i + FRAGMENT]) for i in range(max(1, len(line) - FRAGMENT + 1)))
-        for line in lines
-        if len(line) >= SHORTEST
-    )
+    runs = tuple(found for line in lines if (found := runs_in(line)))
     return Fragments(runs, frozenset(number_of(both) for both in links(lines)))
 
 
+def runs_in(line: Tokens) -> tuple[int, ...]:
+    """All runs of tokens in a line; none if it is short."""
+    if len(line) < SHORTEST:
+        return ()
+    return tuple(number_of(line[i : i + FRAGMENT]) for i in range(max(1, len(line) - FRAGMENT + 1)))
+
+
 def links(lines: Iterable[Tokens]) -> Iterator[Tokens]:
-    """A line that uses a variable, behind the line that made it: whatever stands between them, and wherever."""
+    """A line that uses a variable, after the line that made it: whatever is between them, and wherever."""
     makers: dict[str, Tokens] = {}
     for line in lines:
         for name in {token for token in line if token.startswith(VARIABLE)} & makers.keys():

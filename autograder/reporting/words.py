@@ -11,8 +11,8 @@ SPACE = "\u00a0"  # a space that keeps a number and its unit on one line
 
 
 def in_words(name: str) -> str:
-    """`hides_the_diagonal` and `HidesTheDiagonal` as words."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " ").lower()
+    """`hides_the_diagonal` and `HidesTheDiagonal` as words, and `AddsABias` as "adds a bias"."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=A)(?=[A-Z][a-z])", " ", name).replace("_", " ").lower()
 
 
 def counted(number: int, noun: str) -> str:

@@ -5,8 +5,8 @@ written/02_masks/why_low_loss.csv    the same marks as a table, for a spreadshee
 
 `mark_written` first enters the marks that a person has put into the table (or has saved from the page), then writes
 both anew from the gradebook, which formgrader shows too. What was recorded when the table was written is kept beside
-it, in .why_low_loss.json: so it is known which marks are new, and a mark given in formgrader meanwhile is not
-overwritten.
+it, in .why_low_loss.json: so it is known which marks are new, and a mark that was given in formgrader since then is
+not overwritten.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What one student wrote, and its mark as it stands in the gradebook."""
+    """What one student wrote, and its mark in the gradebook."""
 
     mark: Mark
     name: str  # of the student
@@ -106,7 +106,7 @@ class Row:
 
 
 def digest(text: str) -> str:
-    """A few letters that are others for another text. White space does not matter."""
+    """A few letters that differ for another text. White space does not matter."""
     return hashlib.sha256(" ".join(text.split()).encode("utf-8", "replace")).hexdigest()[:8]
 
 
@@ -114,7 +114,7 @@ def mark_written(course: Course, assignments: Sequence[str], tables: Sequence[Pa
     """Enter the marks that these tables and those in written/ hold, and write pages and tables again."""
     if not has_gradebook(course):
         raise CourseError(
-            "Nothing has been graded yet, so there is nothing to mark. First run: python -m autograder grade"
+            f"Nothing has been graded yet, so there is nothing to mark. First run: {course.command('grade')}"
         )
     given = [row for path in tables for row in rows_in(path)]
     outcomes = []
@@ -162,7 +162,7 @@ def questions_of(course: Course, assignment: str) -> list[Question]:
     """The written questions of an assignment, from its source and its release."""
     path = course.source(assignment) if course.source(assignment).exists() else course.release(assignment)
     if not path.exists():
-        raise CourseError(f"{assignment} has not been released. Run: python -m autograder release {assignment}")
+        raise CourseError(f"{assignment} has not been released. Run: {course.command('release', assignment)}")
     found, asked = [], ""
     for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type == "markdown" and cell.metadata.get("nbgrader", {}).get("grade"):
@@ -193,7 +193,7 @@ def criteria_in(model_answer: str) -> tuple[Criterion, ...]:
 
 
 def worth(points: float, rubric: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
-    """The rubric for a question to which the class gives other points than the course."""
+    """The rubric for a question to which the class gives a different number of points."""
     total = sum(criterion.points for criterion in rubric)
     return tuple(Criterion(round(c.points * points / total, 2), c.text) for c in rubric)
 
@@ -355,6 +355,7 @@ def write_down(course: Course, outcome: Outcome, answers: Sequence[Answer], memo
         blank=outcome.blank,
         columns=COLUMNS,
         course_id=course.course_id,
+        command=course.command,
     )
     course.ledger.write(outcome.page, page)
     if not (outcome.table.exists() and says_the_same(outcome.table, answers)):

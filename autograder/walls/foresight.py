@@ -1,9 +1,9 @@
 """Questions that are asked before they are needed.
 
-What a check asks a right answer is always the same. So many questions are sent in one message, and the answers come
+A check always asks a right answer the same questions. So many of them are sent in one message, and the answers come
 back together; a check then takes them one by one, as if it had just asked. An answer counts only for a question that
-is, byte for byte, the one that was asked. What a check asks beyond that is asked then. A student's process is asked
-nothing that a right answer would not be asked, in the same order.
+is, byte for byte, the one that was asked. Whatever else a check asks is asked when it comes up. A student's process is
+asked nothing that a right answer would not be asked, in the same order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from autograder.walls.inside.wire import bytes_of, encode
 
-BEGINNING = b""  # of the life of a function or class
+BEGINNING = b""  # in the life of a function or class
 SCALARS, COLLECTIONS = frozenset([type(None), bool, int, float, str]), (tuple, list, set)
 
 
@@ -56,7 +56,7 @@ class Script:
 
 
 class Reading:
-    """How far a script has been asked. At first so many parts are asked at once, then ever more."""
+    """How far a script has been asked. The number of parts asked at once doubles each time."""
 
     def __init__(self, script: Script, at_once: int = 1):
         self.script = script
@@ -69,7 +69,7 @@ class Reading:
         return found
 
     def next_parts(self, key: bytes) -> tuple[int, int] | None:
-        """The parts to ask now, if one that was not asked has this question: the first and the one beyond the last."""
+        """The parts to ask now, if this question is in one not asked yet: the first, and the one after the last."""
         first = next((part for part in self.script.part_of.get(key, ()) if part in self.left), None)
         if first is None:
             return None
@@ -117,7 +117,7 @@ def feed(digest: Any, value: Any) -> None:
 
 
 class Answers:
-    """The answers to many questions, which arrive in their order and may be taken in another."""
+    """The answers to many questions, which arrive in order and may be taken in any order."""
 
     def __init__(self, questions: Sequence[Question]):
         self.questions = questions
@@ -137,7 +137,7 @@ class Answers:
         self.bytes += sum(map(len, message))
 
     def end(self) -> None:
-        """No more will arrive, and the last message was no answer."""
+        """No more will arrive, and the last message was not an answer."""
         self.messages.pop()
         self.expected = len(self.messages)
 

@@ -24,10 +24,10 @@ from course_lib.checking.bench import Answer, Bench, NotAttempted, NotPossible, 
 GRACE_SECONDS = 2.0  # between an interrupt and the end
 DYING_SECONDS = 2.0  # time for a runner to end by itself, before it is killed
 FOREVER = float("inf")
-LAST_WORDS = 100  # bytes of a message that ends all others are no more than these
+LAST_WORDS = 100  # the most bytes in the message that ends all others
 
 Step = tuple[str, tuple[Any, ...]]  # an operation, and its details
-HANGS_SECONDS = 120.0  # for what takes milliseconds, and on a machine that is busy with other things seconds
+HANGS_SECONDS = 120.0  # for what takes milliseconds, or seconds on a busy machine
 
 
 class RunnerError(BaseException):
@@ -114,7 +114,7 @@ class Runner:
             raise RunnerError(f"The student's process {self.how_it_ended}.")
 
     def reveal(self, message: bytes) -> None:
-        """Let references be revealed before anything else is done."""
+        """Reveal references before anything else is done."""
         self.channel.hold(message)
 
     def stop_what_it_does(self) -> None:
@@ -303,7 +303,7 @@ class RemoteBench(Bench):
         self.number = number
         self.key = key  # of the last question
         self.path = list(path)  # of a module: how it was built, and what it was asked
-        self.is_ahead = is_ahead  # of a module: it was asked all that a script says, and not only what is on the path
+        self.is_ahead = is_ahead  # of a module: it was asked everything in a script, not only what is on the path
 
     def ask(self, operation: str, *details: Any) -> Answer:
         key = key_of(self.key, operation, details)

@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]  # the project, or the folder that th
 PACKAGES = ("autograder", "course_lib")
 DISTRIBUTION = "transformer-course"
 AMONG_PACKAGES = ("site-packages", "dist-packages")
-# Of a project, of an installed course, and of a class: what would be worth reading. One file for each pattern is tried.
+# What would be worth reading in a project, an installed course and a class. One file is tried for each pattern.
 OF_A_PROJECT = (
     *("course_lib/masks.py", "course_lib/exercises/masks/*.py", "autograder/hidden/masks.py"),
     *("autograder/classroom/sample.py", "solutions/*.py", "tests/*.py", ".git/HEAD", ".git/config"),
@@ -116,8 +116,17 @@ def matching(folders: Sequence[Path], patterns: Sequence[str]) -> Iterator[Path]
 def readable_inside(warm: Warm) -> list[str]:
     """The witnesses that a runner can read."""
     from autograder.walls.runners import HANGS_SECONDS, Runner
+    from autograder.walls.warm import WarmError
 
-    runner = Runner(warm, walls.Limits())
+    try:
+        runner = Runner(warm, walls.Limits())
+    except WarmError as error:
+        last_words = str(error).strip().splitlines()[-1]
+        raise CourseError(
+            f"The process in which student code would run does not start ({last_words}). Behind the walls it sees "
+            f"Python's own folders and those of its environment, {sys.prefix}, and needs torch, IPython and matplotlib "
+            "in them."
+        ) from None
     try:
         reply = runner.request(HANGS_SECONDS, "try_to_read", paths=[str(path) for path in witnesses(warm.folders)])
         return list(reply["readable"])
@@ -134,7 +143,7 @@ def complaint(warm: Warm) -> str:
     return (
         f"Student code could read {readable[0]}{others}, although these walls stand: {', '.join(warm.walls)}. "
         f"It lies in a folder that Python itself needs. Move the project and the class to folders of their own, for "
-        f"example in your home, then run again: python -m autograder doctor"
+        f"example in your home, then try again"
     )
 
 

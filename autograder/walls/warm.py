@@ -1,6 +1,7 @@
 """The grader's end of the warm process (see `inside/warm.py`).
 
-Nothing here imports torch: warm processes are started first of all, and get ready while the grader imports its own.
+Nothing here imports torch: warm processes are started first of all, and get ready while the grader does its own
+imports.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from autograder.walls.sight import secret_places
 
 INSIDE = Path(__file__).resolve().parent / "inside"
 MOUNT = Path("/grader")
-START_SECONDS = 600.0  # both are limits for a hang: a busy machine may need long for little
+START_SECONDS = 600.0  # both are limits for a hang: a busy machine may take long for small things
 FORK_SECONDS = 120.0
 
 
@@ -43,7 +44,7 @@ class Warm:
         command = [sys.executable, "-s", "-m", "inside.warm", str(theirs.fileno())]
         self.home = tempfile.TemporaryDirectory(prefix="grader")
         secrets = secret_places(self.folders)
-        self.hidden = [str(place) for place in secrets]  # from the eyes of a runner that is in no namespace
+        self.hidden = [str(place) for place in secrets]  # hidden from a runner that is in no namespace
         environment = walls.clean_environment(Path(self.home.name)) | {"PYTHONPATH": str(INSIDE.parent)}
         if walls.NAMESPACES in self.walls:
             command = walls.wrapped(
@@ -100,9 +101,9 @@ class Warm:
             self.ready = True
 
     def prepare(self, name: str, sources: Mapping[str, str], trains: bool = False) -> None:
-        """Have the course imported before runners are forked, as it may be seen in them.
+        """Import the course before runners are forked, in the form in which they may see it.
 
-        name: of these sources. trains: whether runners are likely to make optimisers.
+        name: that of these sources. trains: whether runners are likely to make optimisers.
         """
         if self.prepared_for == name:
             return

@@ -10,7 +10,7 @@
 `grading`    makes the report
 `written_test` the other kind of exercise: a test to write, tried on the answers to another exercise
 `tried`      tries such a test, and says what it missed
-`disguise`   implementations of which nothing tells at a glance which is which, but for their behaviour
+`disguise`   implementations that can be told apart at a glance only by their behaviour
 `programs`   an implementation as text, to be made beside the student's code
 `sources`    what the names in a program are
 `diagnosis`  finds the mistake behind a wrong answer

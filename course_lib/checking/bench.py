@@ -1,7 +1,7 @@
 """The *bench*: where the student's object lies, and the operations that run beside it.
 
 Everything that has to touch the object happens here: calling it, building it, following gradients through it. What goes
-in and what comes out is plain data, so a bench may as well stand in another process than the checks.
+in and what comes out is plain data, so a bench may also be in another process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sysconfig
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from .devices import DeviceWatch, tensors_left_behind
+from .devices import DeviceWatch, tensors_in, tensors_left_behind
 
 COURSE_FOLDER = str(Path(__file__).parent.parent)
 LIBRARY_FOLDERS = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
@@ -113,7 +113,7 @@ class Bench:
         if result.requires_grad:
             try:
                 (slope,) = torch.autograd.grad(result[at].sum(), source, allow_unused=True)
-            except RuntimeError as error:  # say a tensor that was changed in place after autograd had saved it
+            except RuntimeError as error:  # for example a tensor that was changed in place after autograd had saved it
                 reason = str(error).partition(".")[0].partition(":")[0]
                 raise NotPossible(f"The gradient of the result cannot be computed: {reason}.") from None
         return Answer(torch.zeros_like(source) if slope is None else slope.detach(), changed)
@@ -197,6 +197,16 @@ class Bench:
             run(self.obj, args)
         return Answer(not watch.failed)
 
+    def makes_tensors_on_the_device(self, args: Sequence[Any]) -> Answer:
+        with DeviceWatch(follows_new=True) as watch:
+            run(self.obj, args)
+        return Answer(not watch.failed)
+
+    def largest_tensor(self, args: Sequence[Any]) -> Answer:
+        with SizeWatch() as watch:
+            run(self.obj, args)
+        return Answer(watch.largest)
+
     def operators(self, args: Sequence[Any]) -> Answer:
         with OperatorWatch() as watch:
             run(self.obj, args)
@@ -217,7 +227,7 @@ class Bench:
 
 
 def member(value: Any, place: Place) -> Any:
-    """What stands at a place in a tuple."""
+    """What is at a place in a tuple."""
     for step in (place,) if isinstance(place, int) else place:
         value = value[step]
     return value
@@ -239,6 +249,23 @@ class OperatorWatch(TorchFunctionMode):
     ) -> Any:
         self.names.add(getattr(func, "__name__", ""))
         return func(*args, **(kwargs or {}))
+
+
+class SizeWatch(TorchFunctionMode):
+    """Notes how many numbers the largest tensor of floating point numbers has that a function of torch returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.largest = 0
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tensors_in([result]):
+            if tensor.is_floating_point():
+                self.largest = max(self.largest, tensor.numel())
+        return result
 
 
 def run(function: Any, args: Sequence[Any], copy: bool = True) -> tuple[Any, tuple[int, ...]]:
@@ -353,6 +380,8 @@ def copy_of(value: Any) -> Any:
         return type(value)(copy_of(item) for item in value)
     if isinstance(value, dict):
         return {key: copy_of(item) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):  # a function as an argument, with tensors in it
+        return replace(value, **{field.name: copy_of(getattr(value, field.name)) for field in fields(value)})
     return value
 
 
@@ -367,6 +396,8 @@ def same_input(old: Any, new: Any) -> bool:
         return len(old) == len(new) and all(map(same_input, old, new))
     if isinstance(old, dict):
         return old.keys() == new.keys() and all(same_input(old[key], new[key]) for key in old)
+    if is_dataclass(old) and not isinstance(old, type):
+        return all(same_input(getattr(old, field.name), getattr(new, field.name)) for field in fields(old))
     return bool(old == new)
 
 
@@ -401,5 +432,5 @@ def locate(error: BaseException) -> StudentError:
 
 
 def is_students(filename: str) -> bool:
-    """Whether a file is the student's own: a notebook cell or a file outside of the libraries."""
+    """Whether a file is the student's own: a notebook cell or a file outside the libraries."""
     return not filename.startswith((COURSE_FOLDER, *LIBRARY_FOLDERS, "<frozen"))

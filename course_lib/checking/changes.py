@@ -1,4 +1,4 @@
-"""Small changes of a program: each is one place of its syntax tree, what stands there instead, and what that means.
+"""Small changes of a program: each is one place of its syntax tree, what takes its place, and what that means.
 
 The words complete "Your result is exactly what comes out if …". They say what was done and never what to write.
 """
@@ -25,7 +25,7 @@ class Change:
 
 @dataclass
 class Place:
-    """Where a node stands: its statement, what that makes, and the names that are known there."""
+    """Where a node is: its statement, what that makes, and the names that are known there."""
 
     statement: ast.stmt
     makes: str
@@ -180,7 +180,7 @@ def with_another_sign(node: ast.Return, place: Place) -> Iterator[Change]:
 @rule(ast.Constant)
 def another_number(node: ast.Constant, place: Place) -> Iterator[Change]:
     if isinstance(node.value, bool):
-        words = f"`{not node.value}` stands in place of `{node.value}` {place.where}"
+        words = f"`{not node.value}` takes the place of `{node.value}` {place.where}"
         yield Change("constant", node, ast.Constant(not node.value), words)
     elif isinstance(node.value, int | float) and id(node) not in place.axes:
         for value in other_numbers(node.value):
@@ -259,7 +259,7 @@ NEVER_LEFT_OUT = {"super", "range", "len", "register_buffer", "isinstance", "ara
 @rule(ast.Call)
 def another_function(node: ast.Call, place: Place) -> Iterator[Change]:
     for name in OTHER_FUNCTIONS.get(name_of_call(node), ()):
-        words = f"`{name}` stands in place of `{name_of_call(node)}` {place.where}"
+        words = f"`{name}` takes the place of `{name_of_call(node)}` {place.where}"
         renamed = copy.copy(node)
         if isinstance(node.func, ast.Attribute):
             renamed.func = ast.Attribute(node.func.value, name, node.func.ctx)

@@ -214,7 +214,7 @@ def named_pair(first: Program, second: Program) -> Diagnosis:
 def described_pair(first: Program, second: Program) -> Diagnosis:
     """What two mistakes would lead to, without saying that the student made them."""
     sentence = (
-        f"Your result is exactly what comes out if both of these are so: (1) {deed_of(first)} (2) {deed_of(second)}"
+        f"Your result is exactly what comes out if both of these are true: (1) {deed_of(first)} (2) {deed_of(second)}"
     )
     return Diagnosis(f"both#{first.__name__}&{second.__name__}", sentence)
 
@@ -227,6 +227,6 @@ def sentence_of(mistake: Program) -> str:
 def deed_of(mistake: Program) -> str:
     """What was done, without what comes of it: the docstring's first paragraph.
 
-    The consequences in the paragraphs behind it are those of this mistake alone; a second mistake may undo them.
+    The paragraphs after it describe the consequences of this mistake alone; a second mistake may undo them.
     """
     return " ".join(inspect.cleandoc(mistake.__doc__ or "").partition("\n\n")[0].split())

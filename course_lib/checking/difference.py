@@ -38,13 +38,13 @@ class Difference:
         got, want = self.got.to(torch.float64), self.want.to(torch.float64)
         return ~torch.isclose(got, want, rtol=self.rtol, atol=self.atol, equal_nan=True)
 
-    def as_html(self) -> str:
+    def as_html(self, owner: str = "yours") -> str:
         """Target, yours and difference as three small coloured grids; nothing if they would be too large."""
         matrices = [self.first_differing_matrix(t) for t in (self.want, self.got)]
         if any(m is None for m in matrices):
             return ""
         want, got = (m.to(torch.float64) for m in matrices if m is not None)
-        grids = [("expected", want), ("yours", got), ("yours − expected", got - want)]
+        grids = [("expected", want), (owner, got), (f"{owner} − expected", got - want)]
         first = tuple(int(i) for i in self.where().nonzero()[0])[-2:]
         cells = "".join(
             f'<td style="padding:4px 14px 4px 0;vertical-align:top;text-align:left">{title}{grid(m, first)}</td>'
@@ -87,7 +87,7 @@ def relations(difference: Difference) -> Iterator[str]:
     if want.dim() >= 2 and want.shape[-1] == want.shape[-2] and same(got, want.mT):
         yield "It is the transpose of the expected one: rows and columns are swapped."
         return
-    if want.std() < 1e-6:  # all alike: turning or moving it would change nothing
+    if want.std() < 1e-6:  # all alike: reversing or shifting it would change nothing
         return
     for axis in range(want.dim()):
         if want.shape[axis] > 1 and same(got, want.flip(axis)):

@@ -1,4 +1,4 @@
-"""Implementations of an exercise, rewritten so that at a glance only their behaviour tells which is which.
+"""Implementations of an exercise, rewritten so that at a glance only their behaviour tells them apart.
 
 A test that a student writes is tried on the exercise's own right and wrong answers. All of them have the same name and
 the same surroundings, and neither a docstring nor a source. The functions, attributes and numbers that they use are
@@ -66,7 +66,7 @@ def bare(text: str) -> str:
 
 
 def functions_in(tree: ast.AST) -> list[ast.FunctionDef]:
-    """The functions and methods of a program, without those inside of others."""
+    """The functions and methods of a program, without those inside others."""
     outer = [node for node in ast.iter_child_nodes(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     return [f for node in outer for f in ([node] if isinstance(node, ast.FunctionDef) else functions_in(node))]
 
@@ -123,7 +123,7 @@ class Store(ast.NodeTransformer):
         self.outer = around.names
 
     def text(self, renamed: dict[str, str]) -> str:
-        """The list itself, to stand behind what is in it."""
+        """The list itself, to be placed after everything that is in it."""
         return f"{self.name} = [{', '.join(renamed.get(text, text) for text in self.contents)}]"
 
     def at(self, text: str) -> ast.expr:
@@ -154,7 +154,7 @@ def is_stored(node: ast.Constant) -> bool:
 
 @functools.cache
 def surroundings(exercise_name: str) -> Surroundings:
-    """The imports and helpers of all implementations of an exercise: each is given those of the others, too."""
+    """The imports and helpers of all implementations of an exercise: each is given those of the others too."""
     exercise = REGISTRY[exercise_name]
     found = Surroundings(exercise_name)
     for implementation in (exercise.reference, *exercise.alternatives, *exercise.misconceptions):

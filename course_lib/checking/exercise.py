@@ -2,8 +2,8 @@
 
 An exercise has a reference, cases to run it on, and three lists of small functions:
 
-- *properties*: what must hold, each with its own points, from coarse to fine. One without points only says sooner, and
-  in better words, what a later one would find; at the end it is advice;
+- *properties*: what must hold, each with its own points, from coarse to fine. One without points only says earlier,
+and in better words, what a later one would find; at the end it is advice;
 - *misconceptions*: wrong answers that people really give. The function's name is the misconception's id, its
   docstring the sentence for the student, its body the mistake;
 - *alternatives*: right answers that are written quite differently.

@@ -40,7 +40,8 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known about the programs of one exercise: their ids and their signatures, the reference's apart."""
+    """What is known about the programs of one exercise: their ids and signatures, and the reference's signature
+    separately."""
 
     prop: int  # the property whose questions the signatures answer
     reference: Signature  # (answers,)

@@ -1,10 +1,10 @@
 """What an object has answered already, so that a diagnosis need not ask it again.
 
-The properties of an exercise ask for much the same: a module is built, filled, called, and only then comes something of
-their own. So one module is built and filled and asked again and again, and a question that it has answered is not put
-to it a second time, as long as it can be seen that questions leave it as it was. Otherwise, and where nothing can be
-seen, because the module is in another process, a grade is given on fresh answers; so it is for functions. A diagnosis,
-which has to know the answers to everything, takes all known ones from here.
+The properties of an exercise ask for much the same: a module is built, filled, called, and only then do they ask
+something of their own. So one module is built and filled and asked again and again, and a question that it has
+answered is not put to it a second time, as long as it can be seen that questions leave it as it was. Otherwise, and
+where nothing can be seen because the module is in another process, a grade is given on fresh answers. The same holds
+for functions. A diagnosis, which has to know the answers to everything, takes all known ones from here.
 """
 
 from __future__ import annotations

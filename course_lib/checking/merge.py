@@ -45,7 +45,7 @@ def merged(
 
 
 def interfere(ancestor: Sequence[Token], left: Edit, right: Edit) -> bool:
-    """Whether two edits, one behind the other, would make a third thing: -2 and 1 in the place of -1 are no 2.
+    """Whether two edits right beside each other would make a third thing: -1 changed to -2 and to 1 does not give 2.
 
     Neighbouring lines are the exception: both can be left out.
     """
@@ -118,7 +118,7 @@ def members_of(program: Callable[..., Any], reference: Callable[..., Any]) -> di
 
 
 def tokens_in_class(text: str) -> list[Token]:
-    """The tokens of something that stands in a class, with the indentation that it has there."""
+    """The tokens of something in a class, with the indentation that it has there."""
     return tokens_in("class _:\n" + textwrap.indent(text, "    "))[5:-1]
 
 

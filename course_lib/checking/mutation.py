@@ -34,7 +34,7 @@ class Findings:
 
 
 def findings(exercise: Exercise, most: int | None = None) -> Findings:
-    """Grade every variant of an exercise; at most so many, taken evenly from all of them."""
+    """Grade every variant of an exercise; at most this many, taken evenly from all of them."""
     found = Findings()
     touched = {mistake.__name__: lines_changed(exercise.reference, mistake) for mistake in exercise.misconceptions}
     variants = list(distinct_variants(exercise.reference))

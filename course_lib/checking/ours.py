@@ -40,7 +40,7 @@ class Answers:
         return self.is_complete or self.agreeing(seen) < len(self.trace)
 
     def until_they_depart(self, seen: Sequence[Event]) -> list[Event]:
-        """Those that come before the first question after the first other answer, whether or not more are known."""
+        """Those before the first question that follows the first different answer, whether or not more are known."""
         agreeing = self.agreeing(seen)
         return self.trace[: next((count for count in self.asked_at if count > agreeing), len(self.trace))]
 

@@ -46,7 +46,7 @@ class Group:
 
     @property
     def later(self) -> float:
-        """What can only be had when the notebook is graded."""
+        """What can only be earned when the notebook is graded."""
         return sum(line.hidden_points for line in self.lines) + self.notebook.written_points
 
     @property

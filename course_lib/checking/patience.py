@@ -18,9 +18,9 @@ class TimeIsUp(Exception):
 
 @contextlib.contextmanager
 def at_most(seconds: float | None) -> Iterator[None]:
-    """Raise TimeIsUp in the main thread after so many seconds of computing. None: no limit.
+    """Raise TimeIsUp in the main thread after this many seconds of computing. None: no limit.
 
-    Time of the processor counts and not of the clock: on a busy machine nobody's code is slower than it is.
+    CPU time counts, not wall-clock time: a busy machine does not make anybody's code too slow.
     """
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield

@@ -101,7 +101,7 @@ class Examination:
                 message = self.input_asked(asked, case) + describe_error(self.exercise, error)
                 return CheckResult(prop.name, False, message, 0.0, prop.points), "raised"
             except (TimeIsUp, KeyboardInterrupt) as end:
-                if self.seconds is None:  # nobody waits at a desk: an interrupt is for the whole program
+                if self.seconds is None:  # nobody is waiting in a notebook: an interrupt is meant for the whole program
                     raise
                 why = f"was still running after {self.seconds:g} s" if isinstance(end, TimeIsUp) else "was interrupted"
                 message = f"{on_the_input(case)}your code {why}. Is there a loop that does not end?"

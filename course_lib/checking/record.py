@@ -32,7 +32,7 @@ def read() -> dict[str, dict[str, Any]]:
 
 def read_good() -> dict[str, dict[str, Any]] | None:
     place = location()
-    if place.parent == DRIVE and not place.exists():  # mounted only now: what was done before counts
+    if place.parent == DRIVE and not place.exists():  # mounted only now: what was done before still counts
         place = Path(FILE_NAME)
     try:
         entries = json.loads(place.read_text(encoding="utf-8"))
@@ -64,7 +64,7 @@ def note_hint(name: str) -> int:
 
 
 def write(name: str, values: dict[str, Any]) -> None:
-    """Change one entry. If the folder cannot be written to, the student can work on without a record."""
+    """Change one entry. If the folder cannot be written to, the student can continue without a record."""
     if is_graded_run():  # of somebody else's notebook
         return
     entries = {**read(), name: values}

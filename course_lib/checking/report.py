@@ -174,7 +174,7 @@ class Report:
 
 
 def marked_up(text: str) -> str:
-    """The text as HTML. What stands between backticks is code."""
+    """The text as HTML. Text between backticks is code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 

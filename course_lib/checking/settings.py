@@ -83,7 +83,7 @@ class Descent:
 class TinyTraining:
     """A tiny model, and plain gradient descent on it if there is a learning rate.
 
-    `left_over`: what stands in every entry of `.grad` at the beginning; None if no gradient was ever computed.
+    `left_over`: the value of every entry of `.grad` at the beginning; None if no gradient was ever computed.
     `is_training`: whether the model is in training mode at the beginning, and drops; otherwise it was just evaluated.
     """
 
@@ -116,7 +116,7 @@ class TinyTraining:
         return model, Descent(model, self.learning_rate)
 
     def read(self, result: Any, *live: Any) -> Any:
-        """What was returned, and whether the graph of the forward pass is still behind it."""
+        """What was returned, and whether it still holds the graph of the forward pass."""
         return result, isinstance(result, Tensor) and result.requires_grad
 
     def look_at(self, model: TinyModel, optimizer: Descent | None = None) -> dict[str, Any]:
@@ -190,8 +190,8 @@ class Pretrained:
         return (model,)
 
     def read(self, result: Any, model: nn.Module) -> Any:
-        """Groups of parameters, by name: the rate of each (`ABSENT` if it is in no group), and which stand there twice
-        or are not the model's.
+        """Groups of parameters, by name: the rate of each (`ABSENT` if it is in no group), and which occur twice or
+        are not the model's.
         """
         groups = groups_in(result)
         if groups is None:
@@ -238,7 +238,8 @@ def learned_numbers(name: str, parameter: Tensor) -> Tensor:
 
 
 def groups_in(result: Any) -> list[tuple[list[Tensor], Any]] | None:
-    """The parameters and the rate of each group, in all the forms that torch's optimisers take; None if it is none."""
+    """The parameters and the rate of each group, in all the forms that torch's optimisers take; None if it is not one
+    of them."""
     if not isinstance(result, list | tuple) or not result:
         return None
     if not all(isinstance(group, dict) and "params" in group for group in result):
@@ -261,9 +262,9 @@ def rate_in(rate: Any) -> float | None:
 
 
 class TinyFunction:
-    """x ↦ volume · tanh(x W + b). The volume is no parameter, and can be another one in the next call.
+    """x ↦ volume · tanh(x W + b). The volume is not a parameter, and may differ in the next call.
 
-    No module: whatever can be called is a function, and need not say which parameters it uses.
+    It is not a module: whatever can be called is a function, and need not say which parameters it uses.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor):

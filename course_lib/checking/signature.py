@@ -34,7 +34,7 @@ def signature_of(traces: Sequence[Sequence[Event]], reference: Sequence[Sequence
         column = [number_of(part) for part in got[: len(want)]]
         column += [OTHER_QUESTIONS] * (len(want) - len(column))
         numbers += column
-    every = -(-len(numbers) // MOST_ANSWERS)
+    every = max(1, -(-len(numbers) // MOST_ANSWERS))
     return np.array(numbers[::every], dtype=np.float32).round(5)
 
 

@@ -1,4 +1,4 @@
-"""What the names in a program are: where a module has them from, and what it takes to say the same elsewhere."""
+"""What the names in a program are: where a module gets them from, and how to say the same elsewhere."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def global_names(text: str) -> set[str]:
 
 
 def local_names(text: str) -> set[str]:
-    """The names that are bound inside of a piece of code."""
+    """The names that are bound inside a piece of code."""
     tables = tables_of(symtable.symtable(text, "answer", "exec"))
     return {s.get_name() for table in tables for s in table.get_symbols() if s.is_local()}
 
@@ -78,7 +78,7 @@ def as_origin(module: str, name: str) -> Origin:
 def is_module(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # what stands before the last dot is no package
+    except ModuleNotFoundError:  # what comes before the last dot is not a package
         return False
 
 

@@ -1,8 +1,8 @@
 """A *subject*: the student's function or class, asked in plain data.
 
 A check never touches the student's object. It calls the subject with tensors and numbers and gets tensors and
-numbers back. The object lies on a `bench`, here in the same process; a grader can give the subject a bench that stands
-in a process of its own.
+numbers back. The object lies on a `bench`, here in the same process; a grader can give the subject a bench in a
+separate process.
 
 Every answer is written into `trace`. Two objects with equal traces behave alike, whatever their code looks like:
 that is how a wrong answer is recognised.
@@ -77,9 +77,14 @@ class Subject:
         """The result, and what the call did to live objects (a model, an optimiser).
 
         They are made from `setting` (see `settings`) on the bench and handed over before the other arguments. A result
-        that is not plain data is put into words by the setting, too.
+        that is not plain data is also put into words by the setting.
         """
         return self._note("effect", self._ask("effect", setting, args))
+
+    def largest_tensor(self, *args: Any) -> int:
+        """How many floating point numbers the largest tensor has that a call makes. Leaves no trace."""
+        with self.unobserved():
+            return int(self._ask("largest_tensor", args))
 
     def build(self, *args: Any) -> Built:
         """An instance of the student's class, made with `args`."""
@@ -164,6 +169,11 @@ class Built(Subject):
     def moves_to_another_device(self, *args: Any) -> bool:
         """Whether the module, moved by `.to(device)`, would take along the tensors that it needs."""
         return bool(self._note("moves to another device", self._ask("moves_to_another_device", args)))
+
+    def makes_tensors_on_the_device(self, *args: Any) -> bool:
+        """Whether new tensors would be on the device of those that they meet. Leaves no trace."""
+        with self.unobserved():
+            return bool(self._ask("makes_tensors_on_the_device", args))
 
     def operators(self, *args: Any) -> list[str]:
         """The names of torch's functions and methods that a call uses. Leaves no trace: equal programs may differ."""

@@ -43,13 +43,13 @@ def tried(
     except NotAttempted:
         return failed(exercise, "not attempted", NOTHING_WRITTEN)
     except (TimeIsUp, KeyboardInterrupt) as end:
-        if seconds is None:  # nobody waits at a desk: an interrupt is for the whole program
+        if seconds is None:  # nobody is waiting in a notebook: an interrupt is meant for the whole program
             raise
         why = f"was still running after {seconds:g} s" if isinstance(end, TimeIsUp) else "was interrupted"
         return failed(exercise, "stopped", f"Your test {why}. Is there a loop that does not end?")
     odd = next((reply for reply in replies if reply.error is None and not isinstance(reply.value, bool)), None)
     if odd is not None:
-        words = "None: is there a `return` missing?" if odd.value is None else f"{described(odd.value)}."
+        words = "None: is a `return` missing?" if odd.value is None else f"{described(odd.value)}."
         return failed(exercise, "wrong", f"Return True to accept, False to reject. Your test returned {words}")
     return Findings(exercise, replies).report(is_diagnosed)
 

@@ -1,8 +1,8 @@
 """Modules that need not be built again.
 
-The same constructor with the same arguments and the same random numbers makes the same module, and the same numbers
-loaded into it make the same again. Most misconceptions have their constructor from the reference, and so have most
-pairs of them: it is run once, the check's numbers are loaded once, and each program gets a copy.
+The same constructor with the same arguments and the same random numbers makes the same module, and after loading the
+same numbers the modules are the same again. Most misconceptions have their constructor from the reference, and so have
+most pairs of them: it is run once, the check's numbers are loaded once, and each program gets a copy.
 """
 
 from __future__ import annotations
@@ -101,12 +101,12 @@ def constructor(program: type) -> Hashable:
 
 
 def names_in(code: CodeType) -> set[str]:
-    """All names that a function uses, also in the functions and comprehensions inside of it."""
+    """All names that a function uses, including those in the functions and comprehensions inside it."""
     return set(code.co_names).union(*(names_in(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
 def may_keep_something(kind: type) -> bool:
-    """Whether modules of a class may leave something behind elsewhere than in themselves.
+    """Whether modules of a class may leave something behind outside themselves.
 
     That is where the class has attributes besides methods, or where its methods use things of the notebook other than
     functions, classes, modules and plain values.

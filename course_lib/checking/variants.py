@@ -1,7 +1,7 @@
 """*Variants*: the reference under one small change.
 
 Nobody can list every mistake. But most wrong answers are the right one with a small slip: another axis, a step left
-out, two things exchanged. `changes` knows what slips there are; here they are made, one at a time, at every place of a
+out, two things swapped. `changes` knows what slips there are; here they are made, one at a time, at every place of a
 reference. A wrong answer that behaves exactly like one of these programs can be told so.
 """
 
@@ -85,7 +85,7 @@ def simplified(program: Program) -> ast.stmt:
 
 
 class FoldSigns(ast.NodeTransformer):
-    """Makes `-1` one constant: to Python it is the number 1 behind a sign."""
+    """Makes `-1` one constant: to Python it is the number 1 after a sign."""
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
@@ -152,7 +152,7 @@ def is_guard(statement: ast.stmt) -> bool:
 
 
 def own_parts(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a statement, without those of the statements inside of it."""
+    """The nodes of a statement, without those of the statements inside it."""
     yield statement
     for child in ast.iter_child_nodes(statement):
         if not isinstance(child, ast.stmt):

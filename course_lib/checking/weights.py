@@ -1,6 +1,6 @@
 """The ways in which students pack the same parameters of multi-head attention.
 
-Four Linears, one matrix for q, k and v, a list with one Linear a head, a tensor for einsum: all hold the same numbers
+Four Linears, one matrix for q, k and v, a list with one Linear per head, a tensor for einsum: all hold the same numbers
 in another order. A check has one set of numbers and wants to know whether there is an order under which the
 student's module is the reference. `packings` yields the orders that fit the shapes, the most natural one first.
 
@@ -8,8 +8,8 @@ The numbers are kept with one axis for each thing that can be ordered:
 
     r  role (query, key, value)        h  head        k  feature of a head        m  feature of the model
 
-and a *layout* says how the axes stand in a parameter: ("rhk", "m") is one (3 · d_model, d_model) matrix in which all
-of the query comes first and in it head 0; ("h", "m", "k") is a tensor of shape (head, d_model, d_k).
+and a *layout* says how the axes are arranged in a parameter: ("rhk", "m") is one (3 · d_model, d_model) matrix in
+which all of the query comes first and in it head 0; ("h", "m", "k") is a tensor of shape (head, d_model, d_k).
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ def arranged(tensor: Tensor, axes: str, layout: Layout) -> Tensor:
 
 @dataclass(frozen=True)
 class Slot:
-    """A parameter, or a list of equal parameters with one member a head, that is to be filled."""
+    """A parameter, or a list of equal parameters with one member per head, that is to be filled."""
 
     names: tuple[str, ...]
-    shape: Shape  # of the parameter; with a leading axis for the heads if there is one parameter a head
+    shape: Shape  # of the parameter; with a leading axis for the heads if there is one parameter per head
     is_linear: bool
 
     @property
@@ -142,7 +142,7 @@ def is_of_one_head(shape: Shape, d_model: int, num_heads: int) -> bool:
 
 
 def lists_of_heads(names: Sequence[str], num_heads: int, innermost: bool) -> list[list[str]]:
-    """Names that differ in their numbers, as lists with one name a head; each name by itself if there are none.
+    """Names that differ in their numbers, as lists with one name per head; each name by itself if there are none.
 
     In `heads.2.0.weight` and `maps.0.2.weight`, one of the numbers counts the heads and the other one the roles.
     """

@@ -53,7 +53,7 @@ function build(panel, { steps, alpha }) {
     const nodes = seen.flatMap((step, t) => step.map((each, rank) => [t, rank, each]));
     tree.replaceChildren(svg("svg", { width: x(steps.length) + boxWidth + 6, height: y(most) + 2, role: "img",
       style: "max-width: none",
-      "aria-label": "prefixes as a tree, one column a step" },
+      "aria-label": "prefixes as a tree, one column per step" },
       ...steps.map((_, t) => text(x(t + 1) + boxWidth / 2, 10, `step ${t + 1}`,
         { "text-anchor": "middle", class: "cf-small cf-quiet" })),
       svg("rect", { x: x(0), y: y(0), width: boxWidth, height: boxHeight, rx: 8, fill: "transparent",

@@ -136,7 +136,7 @@ def require_parents(beam: Beam) -> None:
 
 
 def draw_tree(ax: Any, beam: Beam) -> None:
-    """The whole tree, a column a step."""
+    """The whole tree, one column per step."""
     styles = {"kept": (BLUE, "-"), "finished": (GREEN, "-"), "pruned": ("grey", ":")}
     places: dict[tuple[str, ...], tuple[float, float]] = {(): (0.0, 0.0)}
     ax.text(0, 0, "start", ha="center", va="center", bbox={"fc": "white", "ec": BLUE})

@@ -88,7 +88,7 @@ def short(weights: Tensor) -> list[list[list[list[float]]]]:
 def translation_attention(model: Transformer, sentence: str) -> list[AttentionMap]:
     """All attention weights of a translator while it translates a sentence, greedily.
 
-    model: the course's Transformer, or one's own that is built of the same parts, for the vocabularies of
+    model: the course's Transformer, or your own built from the same parts, for the vocabularies of
     `course_lib.translation`. The decoder's queries are written "read → written": at each position it has read one word
     and writes the next. A model that does not write <eos> is stopped after 17 words.
     """

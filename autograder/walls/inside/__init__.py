@@ -1,6 +1,6 @@
 """What runs inside the walls, beside student code. Nothing here is secret, and nothing here is trusted.
 
-`wire`    messages of plain data, with the bytes of tensors behind them; also used by the judge outside
+`wire`    messages of plain data, followed by the bytes of tensors; also used by the judge outside
 `walls`   limits, namespaces, Landlock, seccomp: raised by the runner around itself
 `warm`    a process that has imported what notebooks import, and forks a runner for each submission
 `runner`  runs a student's cells and answers the judge's questions

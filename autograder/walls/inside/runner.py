@@ -114,7 +114,7 @@ class Runner:
                 reply = {"interrupted": True}
             except WireError:
                 return
-            except Exception as error:  # student code may have broken whatever we stand on
+            except Exception as error:  # student code may have broken whatever this relies on
                 reply = {"broken": f"{type(error).__name__}: {error}"}
             if reply is not None:
                 self.reply(reply)
@@ -125,14 +125,14 @@ class Runner:
         except WireError:
             raise
         except Exception:  # a value that cannot be sent
-            self.channel.send({"broken": "The result is nothing that can be sent."})
+            self.channel.send({"broken": "The result cannot be sent."})
 
     def do_reveal(self, definitions: Sequence[tuple[str, str, str, torch.Tensor]]) -> None:
         """Put references into the place of their stand-ins, wherever these were imported to. There is no reply.
 
         definitions: module, name, text, and the bytes of the text's code.
         """
-        with contextlib.suppress(Exception):  # student code may have broken what this stands on
+        with contextlib.suppress(Exception):  # student code may have broken whatever this relies on
             self.reveal(definitions)
 
     def reveal(self, definitions: Sequence[tuple[str, str, str, torch.Tensor]]) -> None:
@@ -243,7 +243,8 @@ REHEARSALS = 12  # until Python's interpreter has adapted to the code
 
 
 def rehearse(shell: Any) -> None:
-    """Do what a runner does, with a function of ours. Whoever is forked afterwards finds everything done once."""
+    """Do what a runner does, with a function of ours. Runners that are forked afterwards need not do anything for the
+    first time."""
     numbers = torch.arange(6.0).reshape(2, 3)
     questions = [[0, "call", [[numbers, mask]], None] for mask in [numbers > 2] * REHEARSALS + [None]]
     ours, theirs = socket.socketpair()

@@ -39,7 +39,7 @@ from pathlib import Path
 LIMITS, NAMESPACES, SCRATCH, LANDLOCK, SECCOMP = "limits", "namespaces", "scratch", "Landlock", "seccomp"
 ALL_WALLS = (LIMITS, NAMESPACES, SCRATCH, LANDLOCK, SECCOMP)
 
-PACKAGES = "packages"  # no wall, but in the same list for `doctor`
+PACKAGES = "packages"  # not a wall, but in the same list for `doctor`
 
 MEGABYTE = 1024 * 1024
 
@@ -143,7 +143,7 @@ def wrapped(
     their own paths, and `mounts` (path inside -> path outside), all of it read-only. `hidden` paths inside are empty
     folders and files that cannot be opened. Where these lie in each other, the innermost decides: a hidden project
     shows the virtual environment in it, and that hides the course that is installed among its packages. Of a link,
-    only the link is shown. Only /tmp can be written to. The environment is cleared but for a few settings and
+    only the link is shown. Only /tmp can be written to. The environment is cleared except for a few settings and
     `environment`.
 
     Open files cross if the caller passes them on (`pass_fds` of subprocess). The program dies with the thread
@@ -270,7 +270,7 @@ def confine(
     """Raise the walls around this process, for good. To be called in a freshly forked process, before student code.
 
     Afterwards only `scratch` can be written to: it is the working folder, the home, and where tempfile puts its files.
-    Readable are the system's libraries, this interpreter's packages, and `readable`, but for what `hidden` names in
+    It can read the system's libraries, this interpreter's packages, and `readable`, except what `hidden` names in
     them. Every open file but `keep` is closed. Of the walls that this machine has, those named in `walls` are raised.
 
     Behind the walls threads work; `os.fork`, subprocess and sockets raise PermissionError; too much memory raises
@@ -323,7 +323,7 @@ def _get_to_know_the_machine() -> None:
 
 
 def die_with(parent: int) -> None:
-    """End this process when its parent ends, also if that has happened already."""
+    """End this process when its parent ends, even if that has happened already."""
     _prctl(PR_SET_PDEATHSIG, 9)
     if os.getppid() != parent:
         os._exit(1)
@@ -332,7 +332,7 @@ def die_with(parent: int) -> None:
 def hide_memory() -> None:
     """Close this process's memory to other processes of the same user, for the warm process and for the grader itself.
 
-    It matters on machines without Landlock, where /proc/PID/mem of a process of one's own is a file like any other.
+    It matters on machines without Landlock, where the file /proc/PID/mem is open to every process of the same user.
     """
     _prctl(PR_SET_DUMPABLE, 0)
 
@@ -352,7 +352,7 @@ def _all_can_read(paths: tuple[Path, ...]) -> bool:
 
 
 def _stop_being_root(scratch: Path) -> None:
-    """Become a user of one's own, since the kernel sets root no limit of threads. In some containers there is none."""
+    """Become a separate user, since the kernel does not limit root's threads. Some containers have no such user."""
     spare = 65000 + os.getpid() % 500  # reserved in Debian, and mapped in containers that map few users
     with contextlib.suppress(OSError):
         os.setgroups([])
@@ -406,7 +406,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 
 def _mount_scratch(scratch: Path, size: int) -> bool:
     """Mount a file system over `scratch`: limited in size, unseen by others, gone with this process."""
     user, group = os.geteuid(), os.getegid()
-    _prctl(PR_SET_DUMPABLE, 1)  # else /proc/self belongs to root and the maps below cannot be written
+    _prctl(PR_SET_DUMPABLE, 1)  # otherwise /proc/self belongs to root, and the maps below cannot be written
     if _libc().unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0:
         return False
     try:
@@ -521,7 +521,7 @@ def _raise_landlock(readable: Sequence[Path], scratch: Path, hidden: Sequence[Pa
 
 
 def _landlock_rules(readable: Sequence[Path], scratch: Path, hidden: Sequence[Path]) -> Iterator[tuple[Path, int]]:
-    for tree in {*_usual_trees(), *(path.resolve() for path in readable)}:  # also those that lie in a secret
+    for tree in {*_usual_trees(), *(path.resolve() for path in readable)}:  # even inside a secret
         if os.access(tree, os.R_OK):
             yield from _rules_for(tree, tuple(hidden))
     yield Path("/dev/null"), READ_FILE | WRITE_FILE | TRUNCATE
@@ -550,7 +550,7 @@ def _all_but(secrets: Collection[Path], ways: Collection[Path], path: Path) -> I
         yield path, READ
         return
     if path in map(Path, map(os.path.realpath, sys.path)):
-        yield path, READ_DIR  # imports list it; elsewhere this right, too, would be one to the whole tree
+        yield path, READ_DIR  # imports list it; elsewhere, this right too would extend to the whole tree
     with os.scandir(path) as neighbours:
         for neighbour in neighbours:
             if not neighbour.is_symlink():
@@ -608,7 +608,7 @@ clone 56 220 fcntl 72 25 ioctl 16 29 kill 62 129 open 2 - openat 257 56 prctl 15
 rt_sigqueueinfo 129 138 rt_tgsigqueueinfo 297 240 sched_setaffinity 203 122 sched_setattr 314 274
 sched_setparam 142 118 sched_setscheduler 144 119 setpriority 141 140 socketpair 53 199 tgkill 234 131
 """
-NEWEST_KNOWN = 462  # mseal: whatever a later kernel adds does not exist here
+NEWEST_KNOWN = 462  # mseal: whatever later kernels add is refused as unknown
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 

@@ -10,7 +10,7 @@ back come {"pid": â€¦} and, when a runner has ended, {"ended": pid, "status": â€
 
 {"do": "prepare"} comes with a connection from which the text of the course is read, as all runners of one notebook may
 see it. A child of the warm process imports it and serves in its place until {"do": "leave"}. The warm process itself
-never holds it: what one notebook may see is to be written in another, and freed memory can still be read.
+never holds it: what one notebook may see has to be written in another, and freed memory can still be read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def warm_shell() -> Any:
     config.InteractiveShell.autocall = 0
     shell = InteractiveShell.instance(config=config)
     vars(shell)["_showtraceback"] = lambda *_: None  # the judge is told of errors in its own way
-    vars(shell)["_tee"] = lambda channel: contextlib.nullcontext()  # else it keeps all that is ever printed
+    vars(shell)["_tee"] = lambda channel: contextlib.nullcontext()  # otherwise it keeps everything that is ever printed
     look_for_magics_only_where_they_can_be(shell)
     shell.db = {}  # %cd notes in it where it has been, and a runner cannot write to the files of a profile
     warnings.filterwarnings("ignore", message=".*non-interactive.*")
@@ -273,14 +273,14 @@ def be_easy_to_fork() -> None:
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    gc.disable()  # while so much is imported
+    gc.disable()  # while the imports run
     shell = warm_shell()
     walls.hide_memory()
     gc.freeze()
     gc.enable()
     server = Warm(control, shell)
     server.tell({"ready": True})
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the terminal is the coordinator's affair
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator handles Ctrl-C at the terminal
     server.serve()
 
 

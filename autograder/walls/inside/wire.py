@@ -1,6 +1,7 @@
-"""Messages between the judge and a runner: JSON, and the bytes of tensors behind it. Never pickle.
+"""Messages between the judge and a runner: JSON, followed by the bytes of tensors. Never pickle.
 
-A message is the length of the JSON, the length of the bytes, the JSON, the bytes. Plain data looks like itself, but for
+A message is the length of the JSON, the length of the bytes, the JSON, the bytes. Plain data looks like itself, except
+for
 
     {"tuple": [...]}  {"set": [...]}  {"dict": [[key, value], ...]}  {"tensor": [dtype, shape, start]}
     {"opaque": "type"}  {"slice": [start, stop, step]}  {"ellipsis": []}  {"object": [module, name, {field: value}]}
@@ -131,11 +132,11 @@ class Decoder:
 
     def __init__(self, blob: bytes, objects: ObjectMaker | None, opaque: Callable[[str], Any]):
         self.blob = blob
-        self.objects = objects  # None: the message is a stranger's
+        self.objects = objects  # None: the message comes from a stranger
         self.opaque = opaque
         self.values = 0
         self.bytes = 0
-        self.read: dict[tuple[Any, ...], Tensor] = {}  # of a message that is not a stranger's
+        self.read: dict[tuple[Any, ...], Tensor] = {}  # in a message that does not come from a stranger
 
     def value_of(self, tree: Any, depth: int) -> Any:
         self.values += 1
@@ -173,7 +174,7 @@ class Decoder:
     def tensor_of(self, name: str, shape: list[int], start: int) -> Tensor:
         dtype = DTYPES[name]
         if len(shape) > MOST_AXES or not all(type(n) is int and 0 <= n <= LARGEST_LENGTH for n in [*shape, start]):
-            raise WireError("A tensor of this shape cannot be.")
+            raise WireError("A tensor cannot have this shape.")
         key = (name, start, *shape)
         if self.objects is not None and key in self.read:
             return self.read[key]
@@ -234,7 +235,7 @@ class Channel:
             raise WireError(f"The other side is gone ({error}).") from None
 
     def receive(self, seconds: float | None = None) -> Any:
-        """The next message. `Late` after so many seconds, also if it trickles in byte by byte."""
+        """The next message. `Late` after this many seconds, even if it trickles in byte by byte."""
         return self.decoded(*self.receive_message(seconds))
 
     def receive_message(self, seconds: float | None = None) -> tuple[bytes, bytes]:
@@ -254,7 +255,7 @@ class Channel:
         return decode(text, blob, self.objects, self.opaque)
 
     def _wait_for(self, count: int, deadline: float | None) -> None:
-        """Until so many bytes have arrived."""
+        """Wait until this many bytes have arrived."""
         while len(self.arrived) < count:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:

@@ -281,7 +281,7 @@ def forgets_the_way_back(vocab_size, max_len, num_segments, d_model, d_ff, num_l
 
 @bert_parameters.misconception
 def assumes_four_times_the_width(vocab_size, max_len, num_segments, d_model, d_ff, num_layers):
-    """You take 4 · d_model for the network's width. In BERT it is that, but the function is told d_ff."""
+    """You take 4 · d_model for the network's width. In BERT that is so, but the function is given d_ff."""
     tables = (vocab_size + max_len + num_segments) * d_model
     norm = 2 * d_model
     attention = 4 * (d_model * d_model + d_model)

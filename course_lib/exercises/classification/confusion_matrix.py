@@ -36,8 +36,8 @@ confusion_matrix = Exercise(
     hints=[
         "Start with a square of zeros. Each example adds 1 at one place: which row, which column?",
         "for guess, truth in zip(predicted, actual): … is enough. The row is the truth.",
-        "`matrix[actual, predicted] += 1` does not do it: a place that is listed twice is still raised once. A loop "
-        "does, or one number for each pair and torch.bincount.",
+        "`matrix[actual, predicted] += 1` does not work: a place that is listed twice is raised only once. A loop "
+        "works, or one number for each pair and torch.bincount.",
         "matrix = torch.zeros(num_classes, num_classes, dtype=torch.long); in the loop: matrix[truth, guess] += 1",
     ],
 )
@@ -143,8 +143,8 @@ def counts_each_pair_once(predicted, actual, num_classes):
 
 @confusion_matrix.misconception
 def takes_the_size_from_the_examples(predicted, actual, num_classes):
-    """Your matrix is as large as the classes that occur. It has num_classes rows and columns, also for a class that
-    nobody has seen."""
+    """Your matrix is as large as the classes that occur. It has num_classes rows and columns, even for a class that
+    does not occur."""
     num_classes = int(torch.cat([predicted, actual]).max()) + 1
     pairs = actual * num_classes + predicted
     counts = torch.bincount(pairs, minlength=num_classes * num_classes)

@@ -147,7 +147,7 @@ def tuned_rates(subject, case):
 def keeps_the_old_head(model, num_classes, body_rate, head_rate, frozen_layers):
     """The head is still the old one. The new task has other classes: `model.head` has to be replaced.
 
-    To set its `out_features` would change a note, but neither its shape nor its numbers."""
+    Setting its `out_features` changes an attribute, but neither its shape nor its numbers."""
     old = model.head
     pass
     layers = model.encoder.layers

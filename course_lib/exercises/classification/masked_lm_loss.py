@@ -265,7 +265,7 @@ def forgets_the_softmax(logits, targets):
 def forgets_the_logarithm(logits, targets):
     """You take probabilities, without the logarithm.
 
-    A loss of that kind hardly minds a target that the model calls impossible."""
+    Such a loss hardly penalises a target that the model calls impossible."""
     chosen = targets != IGNORED
     log_probabilities = logits[chosen].softmax(dim=-1)
     tokens = targets[chosen]

@@ -56,7 +56,7 @@ def of_nonempty(tensor: Tensor, real: Tensor) -> Tensor:
 
 
 def as_batch(case) -> tuple[Tensor, Tensor]:
-    """The case as (batch, time, d) and (batch, time): what other axes there are is asked later."""
+    """The case as (batch, time, d) and (batch, time): other numbers of axes come later."""
     x, real = case.values()
     return x.reshape(-1, *x.shape[-2:]), real.reshape(-1, real.shape[-1])
 
@@ -312,7 +312,7 @@ def counts_the_whole_batch(x, real):
 
 @masked_mean.misconception
 def averages_the_features(x, real):
-    """You run over the features of each position. The mean runs over the positions, which are the last axis but one."""
+    """You average over the features of each position. The mean runs over the positions, the last axis but one."""
     hidden = ~real.unsqueeze(-1)
     kept = x.masked_fill(hidden, 0.0)
     total = kept.sum(dim=-1)

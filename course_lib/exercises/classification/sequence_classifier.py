@@ -96,8 +96,8 @@ def right_logits(case) -> Tensor:
 def ways_to_load(built, case, wanted):
     """The ways to put the wanted numbers into the student's parameters, the most natural one first.
 
-    The names of the task are always understood. Else tables and head are known by their shapes, and the encoder's
-    parameters as those of any encoder.
+    The names of the task are always understood. Otherwise tables and head are recognised by their shapes, and the
+    encoder's parameters as those of any encoder.
     """
     shapes = {name: tuple(shape) for name, shape in built.shapes().items()}
     known = {name: wanted.get(standard_name(name)) for name in shapes}
@@ -161,7 +161,7 @@ def logits_of(built, case, ids: Tensor | None = None) -> Tensor:
 
 
 def differs(before: Tensor, after: Tensor) -> Tensor:
-    """(batch,): which sequences get other logits."""
+    """(batch,): which sequences get different logits."""
     return ((after - before).abs() > 1e-9).any(dim=-1)
 
 
@@ -178,7 +178,7 @@ def classifier_tokens(subject, case):
     others = [with_another_token(ids[row], place, case) for row, place in places]
     again, after = logits_of(built, case, torch.cat([ids, torch.stack(others)])).split([len(ids), len(others)])
     mixed = differs(before, again).nonzero().flatten().tolist()
-    expect(not mixed, f"Put into a batch with more sequences, sequence {mixed[:1]} gets other logits.")
+    expect(not mixed, f"Put into a batch with more sequences, sequence {mixed[:1]} gets different logits.")
     for (row, place), logits in zip(places, after):
         moved = differs(before[row : row + 1], logits[None])
         expect(moved, f"With another token at place {place} of sequence {row} its logits stay the same.")
@@ -255,7 +255,7 @@ def tokens_without_gradient(slopes: dict[str, Tensor], case) -> list[int]:
 
 
 def right_in_another_way(built, case, want: Tensor) -> bool:
-    """Whether the numbers, put into the parameters in another than the most natural way, give what is wanted."""
+    """Whether the numbers, put into the parameters in a less natural way, give what is wanted."""
     with built.unobserved():
         for state in islice(ways_to_load(built, case, numbers(*building(case))), 1, None):
             built.load(state)
@@ -425,7 +425,7 @@ class ZeroesPaddingInsteadOfMasking(SequenceClassifier):
 class CountsPaddingInTheMean(SequenceClassifier):
     """The mean runs over all positions, padding included. It is the mean over the real ones.
 
-    The same sequence gets other logits in a longer batch."""
+    The same sequence gets different logits in a longer batch."""
 
     def forward(self, ids):
         real = ids != self.pad_id
@@ -472,7 +472,7 @@ class TakesTheMaximum(SequenceClassifier):
 class TakesTheFirstPosition(SequenceClassifier):
     """You take the vector of the first position. The mean over the real positions is asked for.
 
-    That is the way of models with a [CLS] token in front; here the first position is a token like any other."""
+    Models with a [CLS] token in front do that; here the first position is a token like any other."""
 
     def forward(self, ids):
         real = ids != self.pad_id
@@ -638,7 +638,7 @@ class CutsTheGradient(SequenceClassifier):
 class KnowsNoPadding(SequenceClassifier):
     """Padding is treated like real tokens, in the encoder and in the mean. Both have to know where it is.
 
-    The same sequence gets other logits in a longer batch."""
+    The same sequence gets different logits in a longer batch."""
 
     def forward(self, ids):
         real = ids != self.pad_id
@@ -815,7 +815,7 @@ class BuildsOneHead(nn.Module):
 
 @sequence_classifier.misconception
 class BuildsAHeadWithoutBias(nn.Module):
-    """Your head has no bias. It is an nn.Linear as it comes, with one number more for each class."""
+    """Your head has no bias. It is a plain nn.Linear, with one more number for each class."""
 
     def __init__(self, vocab_size, num_classes, d_model, num_heads, d_ff, num_layers, max_len, pad_id=0):
         super().__init__()

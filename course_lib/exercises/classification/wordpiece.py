@@ -174,7 +174,7 @@ def cuts_from_the_right(word, vocabulary):
 
 @wordpiece.misconception
 def leaves_the_marks_out_of_the_result(word, vocabulary):
-    """You look later pieces up with "##", but return them without it. The mark belongs to the piece.
+    """You look up later pieces with "##", but return them without it. The mark belongs to the piece.
 
     Without it nobody can tell where one word ends and the next begins."""
     pieces = []
@@ -194,7 +194,7 @@ def leaves_the_marks_out_of_the_result(word, vocabulary):
 
 @wordpiece.misconception
 def looks_pieces_up_without_marks(word, vocabulary):
-    """You look later pieces up without "##", and put the mark in front afterwards. "ing" and "##ing" are two
+    """You look up later pieces without "##", and put the mark in front afterwards. "ing" and "##ing" are two
     different entries of the vocabulary."""
     pieces = []
     rest = word

@@ -317,8 +317,8 @@ def swaps_parent_and_token(next_logits, beam_size, bos_id, eos_id, max_len, alph
 
 @beam.misconception
 def divides_by_the_beam_size(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """You take a flat place apart with the size of the beam. A row of the candidates has vocab_size entries: divide
-    by that."""
+    """You divide a flat place by the size of the beam. A row of the candidates has vocab_size entries: divide by
+    that."""
     prefixes = torch.tensor([[bos_id]])
     totals = torch.zeros(1)
     finished = []
@@ -1009,7 +1009,7 @@ def with_a_heap_and_probabilities(next_logits, beam_size, bos_id, eos_id, max_le
 
 @beam.alternative
 def finished_ones_stay_masked(next_logits, beam_size, bos_id, eos_id, max_len, alpha):
-    """Keeps the best so far, and compares by normalised scores within a round: all have one length there."""
+    """Keeps the best so far, and compares by normalised scores within a round: all have the same length there."""
     ids, totals = torch.full((1, 1), bos_id), torch.zeros(1, 1).double()
     best_score, best_ids = -math.inf, []
     for length in range(1, max_len + 1):

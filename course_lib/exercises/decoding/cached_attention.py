@@ -185,7 +185,7 @@ def cache_pieces(subject, case):
     expect_close(output, right_output(case), f"the output in pieces of {case['sizes']} tokens")
     large = {**case, "x": enlarged(case["x"])}
     output, _ = in_pieces(built_with_cache(subject, case), large["x"], case["sizes"])
-    expect_close(output, right_output(large), f"the output for {LARGE} times as large an x, with large scores,")
+    expect_close(output, right_output(large), f"the output for x times {LARGE}, with large scores,")
 
 
 @caching.property("the cache is (keys, values) of all positions so far, each (batch, head, seen, d_k)", points=1)
@@ -234,7 +234,7 @@ def expect_learns_through_the_cache(built, case):
     with built.unobserved():
         _, cache = next_piece(built, first)
         is_pair = isinstance(cache, tuple | list) and len(cache) == 2 and all(isinstance(c, Tensor) for c in cache)
-        members = (0, 1) if is_pair else ()  # of a cache that is packed in another way, nothing is asked
+        members = (0, 1) if is_pair else ()  # nothing is asked of a cache that is packed in another way
         is_made = all(built.gradient(first, wrt=0, output=(1, member)).any() for member in members)
         is_used = all(built.gradient(second, cache, wrt=(1, member)).any() for member in members)
     if not (is_made and is_used):
@@ -473,7 +473,7 @@ class new_ones_come_first(nn.Module):
 
 @caching.misconception
 class keys_and_values_in_different_order(nn.Module):
-    """Keys and values do not stand in the same order.
+    """Keys and values are not in the same order.
 
     A weight for one position meets the value of another."""
 
@@ -954,7 +954,7 @@ class applies_the_softmax_twice(decoding.CachedAttention):
 
 @caching.misconception
 class uses_a_sigmoid(decoding.CachedAttention):
-    """You use a sigmoid, which decides each weight alone. The keys have to compete: use a softmax."""
+    """You use a sigmoid, which decides each weight on its own. The keys have to compete: use a softmax."""
 
     def forward(self, x, cache=None):
         q = split_heads(self.w_q(x), self.num_heads)
@@ -1019,7 +1019,7 @@ class turns_the_sign(decoding.CachedAttention):
 
 @caching.misconception
 class picks_the_best_key(decoding.CachedAttention):
-    """Each of your queries takes its best key alone. In soft attention every key has a share."""
+    """Each of your queries takes only its best key. In soft attention every key has a share."""
 
     def forward(self, x, cache=None):
         q = split_heads(self.w_q(x), self.num_heads)

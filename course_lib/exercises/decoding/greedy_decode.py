@@ -58,7 +58,7 @@ def greedy_want(case):
 
 
 def without_empty_columns(answer, case):
-    """The answer up to the last column that holds something else than padding, if it is a table at all."""
+    """The answer up to the last column that holds something other than padding, if it is a table at all."""
     if not isinstance(answer, Tensor) or answer.dim() != 2 or answer.shape[1] > case["max_len"]:
         return answer
     full = (answer != case["pad_id"]).any(dim=0).nonzero().flatten().tolist()
@@ -66,7 +66,7 @@ def without_empty_columns(answer, case):
 
 
 def greedy_answer(subject, case):
-    """The student's ids, without columns of padding behind the longest sentence: they do no harm."""
+    """The student's ids, without columns of padding after the longest sentence: they do no harm."""
     got = expect_ids(asked(subject, case.values(), lambda answer: without_empty_columns(answer, case)))
     rows, max_len, width = case["rows"], case["max_len"], greedy_want(case).shape[1]
     fits = got.dim() == 2 and got.shape[0] == rows and got.shape[1] <= max_len
@@ -538,7 +538,7 @@ def second_best(next_logits, rows, bos_id, eos_id, pad_id, max_len):
 
 @greedy.alternative
 def all_steps_then_erased(next_logits, rows, bos_id, eos_id, pad_id, max_len):
-    """Writes max_len tokens and erases afterwards what stands behind EOS."""
+    """Writes max_len tokens and then erases everything after EOS."""
     ids = torch.full((rows, 1), bos_id)
     for _ in range(max_len):
         ids = torch.cat([ids, next_logits(ids).argmax(-1, keepdim=True)], dim=1)

@@ -276,7 +276,7 @@ def returns_the_rank(logits, temperature, u):
 
 @sampling.misconception
 def sorted_first(logits, temperature, u):
-    """You lay the pieces out by falling probability. Here the order is that of the ids, token 0 first, so that
+    """You lay the pieces out in order of falling probability. Here the order is that of the ids, token 0 first, so that
     everybody draws the same.
 
     Your draw is fair too."""

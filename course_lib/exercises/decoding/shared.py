@@ -29,7 +29,8 @@ def expect_ids(got, shape=None, what="the result"):
 
 
 def asked(subject, arguments, essence):
-    """The subject's answer. Its trace gets the essence, so that a mistake is known however the answer is packed."""
+    """The subject's answer. Its trace records the essence, so that a mistake is recognised however the answer is
+    packed."""
     before = len(subject.trace)
     answer = subject(*arguments)
     changes = [event for event in subject.trace[before:] if event.question == "changed"]
@@ -43,7 +44,7 @@ def as_number(answer):
 
 
 def random_model(vocab, rows, seed, never=(), favour=None, scale=1.5):
-    """A model whose answers depend on the sentence and on the last three tokens. `never`: ids that are not for use."""
+    """A model whose answers depend on the sentence and on the last three tokens. `never`: ids that it never writes."""
     start = normal(rows, vocab, seed=seed) + 0.001 * torch.arange(vocab)  # so that no two sums are equal
     start[:, list(never)] -= 30
     if favour is not None:
@@ -67,6 +68,7 @@ def filtered(subject, *arguments):
     """The student's logits and which tokens have a probability above 0 in them."""
     got = expect_floats(asked(subject, arguments, with_infinities), tuple(arguments[0].shape))
     probabilities = got.double().softmax(dim=-1)
+    expect(not (got == math.inf).any(), "Your result has logits of +inf. What is removed gets -inf.")
     expect(
         not probabilities.isnan().any(),
         "A row of your result is -inf everywhere: no token is left in it. At least one has to stay.",

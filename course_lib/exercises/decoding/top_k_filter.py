@@ -180,7 +180,7 @@ def returns_the_k_values(logits, k):
 def returns_in_falling_order(logits, k):
     """Your result is sorted.
 
-    The logits no longer stand at their tokens' places."""
+    The logits are no longer at their tokens' places."""
     logits = logits.sort(dim=-1, descending=True).values
     largest = logits.topk(min(k, logits.shape[-1]), dim=-1).values
     smallest_kept = largest[..., -1:]

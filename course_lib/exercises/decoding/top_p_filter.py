@@ -66,7 +66,7 @@ def top_p_mass(subject, case):
         expect(
             total - smallest < p,
             f"p is {p}. In one row the tokens that are left have {total:.4g} together, and without the least likely of "
-            f"them still {total - smallest:.4g}: it is too many.",
+            f"them still {total - smallest:.4g}: that one is too many.",
         )
 
 
@@ -111,7 +111,7 @@ def drops_the_token_that_crosses(logits, p):
 @top_p.misconception
 def drops_it_but_saves_the_first(logits, p):
     """You remove the token with which the sum crosses p, except if it is the first. It always stays: only what comes
-    after it is too many."""
+    after that one is too many."""
     falling, order = logits.sort(dim=-1, descending=True)
     probabilities = falling.softmax(dim=-1)
     before = probabilities.cumsum(dim=-1)

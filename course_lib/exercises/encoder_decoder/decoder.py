@@ -53,7 +53,7 @@ decoder = Exercise(
             "dropout": 0.2,
             "norm_first": False,
             "x": normal(3, 4, 8, seed=33),
-            "memory": normal(3, 4, 8, seed=34),  # as long as x: masks that are mixed up fit
+            "memory": normal(3, 4, 8, seed=34),  # as long as x, so that swapped masks fit
             "mask": seen_so_far(2, 4, 3, width=4),
             "memory_mask": real(4, 3, 2, width=4),
         },

@@ -57,7 +57,7 @@ decoder_layer = Exercise(
             "dropout": 0.2,
             "norm_first": True,
             "x": normal(3, 5, 12, seed=25, scale=2),
-            "memory": normal(3, 5, 12, seed=26),  # as long as x: masks that are mixed up fit
+            "memory": normal(3, 5, 12, seed=26),  # as long as x, so that swapped masks fit
             "mask": seen_so_far(5, 3, 4, width=5),
             "memory_mask": real(4, 1, 5, width=5),
         },
@@ -120,7 +120,8 @@ def decoder_layer_dropout(subject, case):
     expect_dropout(subject, DecoderLayer, case)
 
 
-# Where a wrong answer raises an error, it calls the attention as students do: the fused one says it in other words.
+# Where a wrong answer raises an error, it calls the attention as students do: the fused one words its errors
+# differently.
 
 
 @decoder_layer.misconception

@@ -415,6 +415,27 @@ class DropsInEvaluationToo(EncoderLayer):
 
 
 @encoder_layer.misconception
+class DropsTheAttentionInEvaluationToo(EncoderLayer):
+    """Dropout on the attention's output is active in evaluation as well. The module self.dropout knows whether the
+    model is training; F.dropout has to be told.
+    """
+
+    def attend(self, h, mask):
+        output = fused_attention(self.attention, h, h, h, mask)
+        return F.dropout(output, self.dropout.p)
+
+
+@encoder_layer.misconception
+class DropsTheFeedForwardInEvaluationToo(EncoderLayer):
+    """Dropout on the feed-forward network's output is active in evaluation as well. The module self.dropout knows
+    whether the model is training; F.dropout has to be told.
+    """
+
+    def transform(self, h):
+        return F.dropout(self.feed_forward(h), self.dropout.p)
+
+
+@encoder_layer.misconception
 class LooksTwice(EncoderLayer):
     """Your second sub-layer is the attention again. It should be the feed-forward network."""
 

@@ -70,7 +70,7 @@ def shapes_of(kind, *args):
 
 @functools.cache
 def numbers(kind, *args, variant="full"):
-    """The numbers for every parameter. "alike": all norms have the same; "silent": besides, all sub-layers give 0."""
+    """The numbers for every parameter. "alike": all norms have the same; "silent": also, all sub-layers give 0."""
     state = random_numbers(shapes_of(kind, *args), seed=len(args))
     if variant != "full":
         gain, bias = normal(args[0], seed=1, scale=0.3) + 1, normal(args[0], seed=2, scale=0.3)
@@ -162,7 +162,8 @@ def expect_shape(subject, kind, case):
     else:
         built.load(state)
     got = expect_floats(built(*inputs), tuple(case["x"].shape))
-    # For the diagnosis: a mistake may spoil some positions and not others, or show only if the sub-layers speak.
+    # For the diagnosis: a mistake may spoil some positions and not others, or show only if the sub-layers add
+    # something.
     built.trace.append(Event("positions", tuple(got.flatten(0, 1))))
     expect_floats(built(*without_masks(inputs)), tuple(case["x"].shape), "the result without masks")
     if state is not None:
@@ -180,7 +181,7 @@ def where_real(case, got, want):
     mask = case["mask"]
     if mask is None:
         return got
-    kept = mask.expand(-1, got.shape[1], -1).any(dim=1)  # (batch, time): somebody may look at it
+    kept = mask.expand(-1, got.shape[1], -1).any(dim=1)  # (batch, time): some position may look at it
     return torch.where(kept[..., None], got, want)
 
 
@@ -205,7 +206,7 @@ def expect_right(subject, kind, case):
 
 
 def right_in_another_way(built, kind, case, want):
-    """Whether the numbers, put into the parameters in another than the most natural way, give what is wanted."""
+    """Whether the numbers, put into the parameters in a less natural way, give what is wanted."""
     with built.unobserved():
         for state in islice(ways_to_load(built, kind, case), 1, None):
             try:
@@ -233,7 +234,7 @@ def expect_silence(subject, kind, case):
 
 
 def expect_dropout(subject, kind, case):
-    """Dropout of 1 removes all that the sub-layers give: in training x comes through alone, whatever the seed."""
+    """A dropout of 1 removes all that the sub-layers add: in training x comes through alone, whatever the seed."""
     built = built_with_numbers(subject, kind, case, variant="alike", dropout=1.0)
     answer_of(built, case)
     built.train()
@@ -243,7 +244,7 @@ def expect_dropout(subject, kind, case):
 
 
 def expect_right_stack(subject, kind, layer_kind, case):
-    """As `expect_right`, with a word about the layers: a stack of wrong layers is wrong, too."""
+    """As `expect_right`, with a word about the layers: a stack of wrong layers is wrong too."""
     try:
         expect_right(subject, kind, case)
     except Failure as failure:
@@ -253,7 +254,7 @@ def expect_right_stack(subject, kind, layer_kind, case):
 
 
 def expect_reach(built, case, wrt, allowed, what):
-    """Which places the result depends on, asked of the gradient. allowed: (batch, time, place) boolean."""
+    """Which places the result depends on, according to its gradient. allowed: (batch, time, place) boolean."""
     sentence = allowed.shape[0] - 1
     for row in sorted({0, int(allowed[sentence].sum(dim=-1).argmin()), allowed.shape[1] - 1}):
         slope = built.gradient(*inputs_of(case), wrt=wrt, at=(sentence, row)).abs().sum(dim=-1)  # (batch, place)
@@ -278,7 +279,7 @@ def expect_reach(built, case, wrt, allowed, what):
 
 
 def reach(mask, steps, shape):
-    """(batch, time, time): what a position can know of after so many layers, itself included."""
+    """(batch, time, time): what a position can know of after this many layers, itself included."""
     batch, time = shape[:2]
     once = torch.ones(batch, time, time) if mask is None else mask.expand(batch, time, time).float()
     once = (once + torch.eye(time)).clamp(max=1)
@@ -289,7 +290,7 @@ def reach(mask, steps, shape):
 
 
 def reach_of_the_source(case, steps):
-    """(batch, target, source): what of the source a target can know of after so many layers."""
+    """(batch, target, source): what of the source a target can know of after this many layers."""
     (batch, target), source = case["x"].shape[:2], case["memory"].shape[1]
     mask = case["memory_mask"]
     seen = torch.ones(batch, target, source) if mask is None else mask.expand(batch, target, source).float()

@@ -52,7 +52,7 @@ def measured(subject, log_probabilities, lengths, what):
 def bits_one(subject, case):
     ones = torch.ones_like(case["lengths"])
     halves = torch.full_like(case["log_probabilities"], math.log(0.5))
-    measured(subject, halves, ones, "the number of bits for each character, with tokens of one character and p = ½,")
+    measured(subject, halves, ones, "the number of bits per character, with tokens of one character and p = ½,")
 
 
 @bits.property("tokens of one character: the mean of -log2(p)", points=1)
@@ -61,16 +61,16 @@ def bits_of_characters(subject, case):
         subject,
         case["log_probabilities"],
         torch.ones_like(case["lengths"]),
-        "the number of bits for each character, if every token is one character,",
+        "the number of bits per character, if every token is one character,",
     )
 
 
-@bits.property("longer tokens: all bits by all characters", points=2)
+@bits.property("longer tokens: all bits divided by all characters", points=2)
 def bits_of_pieces(subject, case):
-    measured(subject, *case.values(), "the number of bits for each character")
+    measured(subject, *case.values(), "the number of bits per character")
 
 
-@bits.property("cutting a token in two changes nothing, if the parts are together as likely", points=1)
+@bits.property("cutting a token in two changes nothing, if both parts together are as likely as the whole", points=1)
 def bits_of_parts(subject, case):
     """The sum of the logarithms and that of the lengths stay as they are."""
     log_probabilities, lengths = case.values()
@@ -78,8 +78,8 @@ def bits_of_parts(subject, case):
     cut = torch.cat([first * 0.25, first * 0.75, log_probabilities[1:]])
     more = torch.cat([torch.tensor([3, 1]), lengths[1:]])
     whole = torch.cat([torch.tensor([4]), lengths[1:]])
-    measured(subject, log_probabilities, whole, "the number of bits for each character, before the first token is cut,")
-    measured(subject, cut, more, "the number of bits for each character, after the first token is cut in two,")
+    measured(subject, log_probabilities, whole, "the number of bits per character, before the first token is cut,")
+    measured(subject, cut, more, "the number of bits per character, after the first token is cut in two,")
 
 
 @bits.misconception
@@ -131,7 +131,7 @@ def logarithm_to_base_ten_of_two(log_probabilities, lengths):
 def bits_per_token(log_probabilities, lengths):
     """You divide by the number of tokens. Divide by the number of characters that they stand for.
 
-    Bits for each token grow with the tokens, so models with different tokens cannot be compared."""
+    Bits per token grow with the length of the tokens, so models with different tokens cannot be compared."""
     nats = -log_probabilities.sum()
     bits = nats / math.log(2)
     characters = len(lengths)
@@ -185,7 +185,7 @@ def all_bits(log_probabilities, lengths):
 
 @bits.misconception
 def characters_per_bit(log_probabilities, lengths):
-    """Your quotient is upside down: characters for each bit. Bits for each character are wanted."""
+    """Your quotient is upside down: characters per bit. Return bits per character."""
     nats = -log_probabilities.sum()
     bits = nats / math.log(2)
     characters = lengths.sum()
@@ -213,7 +213,7 @@ def perplexity_of_a_character(log_probabilities, lengths):
 
 @bits.misconception
 def perplexity_of_a_token(log_probabilities, lengths):
-    """You return the perplexity of a token, e to the power of its mean nats. Bits for each character are wanted."""
+    """You return the perplexity of a token, e to the power of its mean nats. Return bits per character."""
     nats = -log_probabilities.mean()
     return nats.exp().item()
 

@@ -88,7 +88,7 @@ def decoding_characters(subject, case):
 
 
 @decoding_pieces.property(
-    "bytes that are no text become \N{REPLACEMENT CHARACTER}; everything else comes out whole", points=1
+    "bytes that are not valid text become \N{REPLACEMENT CHARACTER}; everything else comes out whole", points=1
 )
 def decoding_broken(subject, case):
     expect_text(decoded(subject, *case.values()), *case.values())
@@ -100,7 +100,7 @@ def decoding_broken(subject, case):
 def text_piece_by_piece(ids, merges):
     """You turn each piece into text by itself. Put the bytes of all pieces together first.
 
-    A character whose bytes lie in two pieces is lost: each half alone is no text."""
+    A character whose bytes lie in two pieces is lost: each half alone is not valid text."""
     pieces = [bytes([byte]) for byte in range(256)]
     for first, second in merges:
         pieces += [pieces[first] + pieces[second]]
@@ -173,8 +173,8 @@ def ids_from_257(ids, merges):
 
 @decoding_pieces.misconception
 def drops_broken_bytes(ids, merges):
-    """You leave out bytes that are no text (errors="ignore"). They should become \N{REPLACEMENT CHARACTER}, so that one
-    sees that something was there."""
+    """You leave out bytes that are not valid text (errors="ignore"). They should become \N{REPLACEMENT CHARACTER}, so
+    that readers see that something was there."""
     pieces = [bytes([byte]) for byte in range(256)]
     for first, second in merges:
         pieces += [pieces[first] + pieces[second]]
@@ -184,7 +184,7 @@ def drops_broken_bytes(ids, merges):
 
 @decoding_pieces.misconception
 def insists_on_text(ids, merges):
-    """Your decoding raises an error where the bytes are no text. Ask for replacement instead: errors="replace".
+    """Your decoding raises an error where the bytes are not valid text. Ask for replacement instead: errors="replace".
 
     A model may write half a character."""
     pieces = [bytes([byte]) for byte in range(256)]
@@ -196,7 +196,7 @@ def insists_on_text(ids, merges):
 
 @decoding_pieces.misconception
 def escapes_broken_bytes(ids, merges):
-    r"""You write out bytes that are no text as \x.. (errors="backslashreplace"). They should become "�"
+    r"""You write out bytes that are not valid text as \x.. (errors="backslashreplace"). They should become "�"
     (errors="replace")."""
     pieces = [bytes([byte]) for byte in range(256)]
     for first, second in merges:

@@ -87,7 +87,7 @@ def encoding_all(subject, case):
     expect_ids(encoded(subject, *case.values()), *case.values())
 
 
-@encoding.property("merges in another order give other pieces", points=1)
+@encoding.property("merges in a different order give different pieces", points=1)
 def encoding_order(subject, case):
     for merges in ([(A, B), (B, C), (C, A)], [(B, C), (C, A), (A, B)], [(C, A), (A, B), (B, C)]):
         chunk = case["chunk"] + "cabcabc"

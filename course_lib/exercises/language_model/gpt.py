@@ -159,7 +159,7 @@ def gpt_future(subject, case):
             if moved[i] and i < j:
                 raise Failure(
                     f"The logits at position {i} change when the token at position {j} is replaced. That one comes "
-                    "later: it is what the model is to predict."
+                    "later: it is what the model has to predict."
                 )
             if i >= j and not moved[i]:
                 raise Failure(
@@ -228,8 +228,8 @@ def gpt_values(subject, case):
     expect(
         is_close(slope, right_table_slope(case)),
         "The logits are right, but the gradient of the embedding table is not. The table is used twice, at the input "
-        "and at the output, and learns from both. Is it detached on the way (detach, .data, torch.no_grad), or has it "
-        "a padding_idx?",
+        "and at the output, and learns from both. Is it detached on the way (detach, .data, torch.no_grad), or does it "
+        "have a padding_idx?",
     )
     built.train()
     with built.unobserved():
@@ -546,7 +546,8 @@ class LearnsPositions(nn.Module):
 
 @gpt.misconception
 class DropsTheEmbedding(GPT):
-    """There is dropout in your model. It has exactly the parts that the task names, and dropout is none of them.
+    """There is dropout in your model. It should have only the parts that the task names, and dropout is not one of
+    them.
 
     In training mode some of its numbers are set to 0 at random."""
 
@@ -766,7 +767,7 @@ class BlockThatSeesAll(DecoderBlock):
 class ForgetsTheFuture(nn.Module):
     """Your blocks do not hide the future.
 
-    Every position sees the very token that it is to predict."""
+    Every position sees the very token that it has to predict."""
 
     def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers):
         super().__init__()

@@ -196,7 +196,7 @@ def smooths_the_counts_alone(ids, n, vocab_size, smoothing):
 def smooths_the_totals_alone(ids, n, vocab_size, smoothing):
     """Smoothing is added to the totals and not to the counts.
 
-    What the text does not have gets probability 0, and a model that says 0 is wrong without limit when it happens."""
+    What does not occur in the text gets probability 0, and if it happens after all, the loss is infinite."""
     counts = torch.zeros((vocab_size,) * n)
     runs = ids.unfold(dimension=0, size=n, step=1)
     places = tuple(runs.T)
@@ -245,7 +245,7 @@ def smooths_for_every_run(ids, n, vocab_size, smoothing):
 def without_smoothing(ids, n, vocab_size, smoothing):
     """There is no smoothing in your table.
 
-    What the text does not have gets probability 0, and a context that never occurs gets 0 / 0."""
+    What does not occur in the text gets probability 0, and a context that never occurs gets 0 / 0."""
     counts = torch.zeros((vocab_size,) * n)
     runs = ids.unfold(dimension=0, size=n, step=1)
     places = tuple(runs.T)
@@ -258,7 +258,7 @@ def without_smoothing(ids, n, vocab_size, smoothing):
 def without_smoothing_or_division_by_zero(ids, n, vocab_size, smoothing):
     """There is no smoothing in your table, and after a context that never occurs everything gets 0.
 
-    What the text does not have gets probability 0, and a model that says 0 is wrong without limit when it happens."""
+    What does not occur in the text gets probability 0, and if it happens after all, the loss is infinite."""
     counts = torch.zeros((vocab_size,) * n)
     runs = ids.unfold(dimension=0, size=n, step=1)
     places = tuple(runs.T)

@@ -131,7 +131,7 @@ def divides_by_the_heads(batch, num_heads, length, copies, bytes_per_number):
 
 @memory.misconception
 def forgets_the_copies(batch, num_heads, length, copies, bytes_per_number):
-    """You leave out the copies. So many matrices of this size are kept at the same time."""
+    """You leave out the copies. That many matrices of this size are kept at the same time."""
     pairs = length * length
     matrices = batch * num_heads
     return matrices * pairs * bytes_per_number

@@ -54,7 +54,7 @@ def lookups(tokens: str) -> Calls:
 
 
 def ending(case) -> Calls:
-    """A sequence ends, and others go on; one of them under its name."""
+    """A sequence ends, and others go on; a new one may use its name."""
     return [*appends(case["tokens"]), ("free", (case["ended"],)), *appends(case["later"])]
 
 
@@ -63,7 +63,7 @@ def known_at_the_end(case) -> str:
 
 
 def room_left(case) -> int:
-    """How many tokens fit into the blocks that nobody has."""
+    """How many tokens fit into the blocks that are free."""
     used = {block for block, _ in right_answers(case, appends(case["tokens"]))}
     return (case["num_blocks"] - len(used)) * case["block_size"]
 
@@ -74,7 +74,7 @@ def filling(case) -> Calls:
 
 
 def emptying(case) -> Calls:
-    """After that, everything is where it was; the first sequence ends, and the two go on."""
+    """After `filling`, every token is where it was; then the first sequence ends, and the two that waited go on."""
     placed = case["tokens"] + "z" * room_left(case)
     ended = ("free", (case["tokens"][0],))
     return [*filling(case), *lookups(placed), *appends(with_room(case)), ended, *appends("zy")]
@@ -320,7 +320,7 @@ class HasOneBlockTooFew(long_sequences.BlockTable):
 
 @block_table.misconception
 class ExchangesTheSizes(long_sequences.BlockTable):
-    """You have exchanged the two sizes: `num_blocks` comes first, then `block_size`."""
+    """You swapped the two sizes: `num_blocks` comes first, then `block_size`."""
 
     def __init__(self, num_blocks, block_size):
         self.block_size = num_blocks
@@ -376,7 +376,7 @@ class ReturnsOneAddress(long_sequences.BlockTable):
 
 @block_table.misconception
 class ExchangesQuotientAndRemainder(long_sequences.BlockTable):
-    """You have exchanged // and %: the quotient says which block of the sequence it is, the remainder says which
+    """You swapped // and %: the quotient says which block of the sequence it is, the remainder says which
     place in it."""
 
     def lookup(self, sequence, position):
@@ -523,7 +523,7 @@ class RefusesWithRoomLeft(long_sequences.BlockTable):
 
 @block_table.misconception
 class RaisesAnotherError(long_sequences.BlockTable):
-    """You raise another error than MemoryError if no block is free."""
+    """If no block is free, you raise an error other than MemoryError."""
 
     def append(self, sequence):
         length = self.lengths.get(sequence, 0)

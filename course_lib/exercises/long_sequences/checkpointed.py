@@ -65,7 +65,7 @@ def answer(subject, setting: BackwardPass):
 
 def expect_gradient(subject, gradients, setting, name, what):
     if subject.changed_inputs:
-        return  # x has other numbers now; that is told at the end
+        return  # x has other numbers now; that is reported at the end
     got, want = gradients[name], ordinary(setting)[1][name]
     if got is None:
         raise Failure(f"The backward pass brings no gradient to {what}.")

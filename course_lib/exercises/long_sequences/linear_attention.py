@@ -327,7 +327,7 @@ def never_normalises(q, k, v, causal):
 
 @linear.misconception
 def whole_not_normalised(q, k, v, causal):
-    """Without causal, you do not divide by the sum of the weights."""
+    """If not causal, you do not divide by the sum of the weights."""
     q, k = F.elu(q) + 1, F.elu(k) + 1
     if not causal:
         state = k.transpose(-2, -1) @ v
@@ -441,7 +441,7 @@ def ignores_causal(q, k, v, causal):
 
 @linear.misconception
 def causal_means_the_opposite(q, k, v, causal):
-    """You have exchanged the two forms: the running sum belongs to causal attention."""
+    """You swapped the two forms: the running sum belongs to causal attention."""
     q, k = F.elu(q) + 1, F.elu(k) + 1
     if causal:
         state = k.transpose(-2, -1) @ v

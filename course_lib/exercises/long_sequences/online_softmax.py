@@ -133,8 +133,8 @@ def rescales_upside_down(chunks):
 
 @online.misconception
 def rescales_without_exp(chunks):
-    """You multiply the old sum by the difference of the two maxima. Its terms are exponentials, so the factor is
-    one, too: the exp of that difference."""
+    """You multiply the old sum by the difference of the two maxima. Its terms are exponentials, so the factor is an
+    exponential too: exp of that difference."""
     shape = chunks[0].shape[:-1]
     maximum = chunks[0].new_full(shape, torch.finfo(chunks[0].dtype).min)
     total = chunks[0].new_zeros(shape)

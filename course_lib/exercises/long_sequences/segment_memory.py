@@ -122,7 +122,7 @@ def gradient(subject, case, wrt, output=0):
 def segment_gradients(subject, case):
     stopped = gradient(subject, case, wrt=1)
     if subject.changed_inputs:
-        return  # gradients of other numbers than ours; that is told at the end
+        return  # gradients of other numbers than ours; that is reported at the end
     expect(not stopped.any(), "A gradient flows from the output into the memory.")
     later = gradient(subject, case, wrt=0, output=1)
     expect(not later.any(), "A gradient flows from the new memory into the segment.")

@@ -155,7 +155,7 @@ def window_too_large(length, stride):
 
 @strided.misconception
 def window_one_too_small(length, stride):
-    """Your window holds one position too few. `stride` positions, the own one among them, are the distances 0 to
+    """Your window holds one position too few. `stride` positions, its own among them, are the distances 0 to
     stride - 1."""
     positions = torch.arange(length)
     distance = positions[:, None] - positions[None, :]
@@ -220,7 +220,7 @@ def window_in_fixed_blocks(length, stride):
 
 @strided.misconception
 def one_step_off(length, stride):
-    """Your far keys lie one step beside the multiples of the stride."""
+    """Your far keys are one step off: their distance should be a multiple of the stride."""
     positions = torch.arange(length)
     distance = positions[:, None] - positions[None, :]
     near = distance < stride
@@ -230,7 +230,7 @@ def one_step_off(length, stride):
 
 @strided.misconception
 def all_but_the_multiples(length, stride):
-    """Of the keys further back, you allow those whose distance is no multiple of the stride. It should be the other
+    """Of the keys further back, you allow those whose distance is not a multiple of the stride. It should be the other
     way round."""
     positions = torch.arange(length)
     distance = positions[:, None] - positions[None, :]
@@ -261,7 +261,7 @@ def hidden_is_true(length, stride):
 
 @strided.misconception
 def turned_over(length, stride):
-    """You have exchanged queries and keys: rows are queries, columns are keys.
+    """You swapped queries and keys: rows are queries, columns are keys.
 
     So a query sees its future instead of its past."""
     positions = torch.arange(length)

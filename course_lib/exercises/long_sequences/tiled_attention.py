@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from course_lib import long_sequences
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import expect_close, expect_floats
+from course_lib.checking.expect import expect, expect_close, expect_floats
 from course_lib.checking.inputs import normal
 from course_lib.exercises.long_sequences.shared import expect_nothing_from_the_future
 
@@ -91,7 +91,9 @@ def tiled_several(subject, case):
         expect_attention(subject, q, k, v, size, False, f" with tiles of {size}")
 
 
-@tiled.property("a last tile that is shorter counts like the others, and a tile may be larger than all", points=1)
+@tiled.property(
+    "a shorter last tile counts like the others, and one tile may have room for more than all keys", points=1
+)
 def tiled_ragged(subject, case):
     q, k, v, _, _ = case.values()
     n = k.shape[-2]
@@ -130,6 +132,18 @@ def tiled_large(subject, case):
     q, k, v, _, _ = as_long_as_the_keys(case)
     larger = torch.cat([k[..., :-1, :], 100 * q[..., :1, :]], dim=-2)  # the first query must not see the last key
     expect_attention(subject, 400 * q, larger, v, tile, True, " where a hidden score is by far the largest")
+
+
+@tiled.advice("no tensor with all scores is made")
+def tiled_is_small(subject, case):
+    n_q, n_k = 40, 120
+    q, k, v = normal(n_q, 3, seed=331), normal(n_k, 3, seed=332), normal(n_k, 2, seed=333)
+    largest = subject.largest_tensor(q, k, v, 12, False)
+    expect(
+        largest < n_q * n_k,
+        f"For {n_q} queries, {n_k} keys and tiles of 12 you make a tensor of {largest} numbers: as many as there are "
+        f"scores, {n_q} · {n_k}, or more. With tiles, {n_q} · 12 scores at a time are enough.",
+    )
 
 
 @tiled.misconception
@@ -554,7 +568,7 @@ def subtracts_the_maximum_of_a_hidden_tile(q, k, v, tile, causal):
 def subtracts_no_maximum(q, k, v, tile, causal):
     """You take exp(score) without subtracting a maximum.
 
-    Of a score above 709 it is infinite, and inf / inf is NaN."""
+    For a score above 709 that is infinite, and inf / inf is NaN."""
     n_q, n_k = q.shape[-2], k.shape[-2]
     queries = torch.arange(n_q, device=q.device)[:, None]
     maximum = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
@@ -651,7 +665,7 @@ def ignores_causal(q, k, v, tile, causal):
 
 @tiled.misconception
 def always_causal(q, k, v, tile, causal):
-    """You hide later keys always, and not only if `causal` is true."""
+    """You always hide later keys, not only if `causal` is true."""
     n_q, n_k = q.shape[-2], k.shape[-2]
     queries = torch.arange(n_q, device=q.device)[:, None]
     maximum = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
@@ -870,7 +884,7 @@ def drops_a_short_tile(q, k, v, tile, causal):
 
 @tiled.misconception
 def tiles_counted_for_queries(q, k, v, tile, causal):
-    """You count the tiles by the number of queries. The tiles are of keys."""
+    """You count the tiles by the number of queries. Tiles are cut from the keys."""
     n_q, n_k = q.shape[-2], k.shape[-2]
     queries = torch.arange(n_q, device=q.device)[:, None]
     maximum = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
@@ -939,11 +953,6 @@ def tiles_overlap(q, k, v, tile, causal):
         output = output * shrink + weights @ v_tile
         maximum = new_maximum
     return output / total
-
-
-@tiled.alternative
-def all_scores_at_once(q, k, v, tile, causal):
-    return right_attention(q, k, v, causal)
 
 
 @tiled.alternative

@@ -110,7 +110,8 @@ def sees_only_the_last_step(n):
 
 @causal_mask.misconception
 def counts_the_keys_backwards(n):
-    """Your rows are in reverse order: the first query sees all keys, the last one sees one. The first sees least."""
+    """Your rows are in reverse order: the first query sees all keys, the last one sees only one. The first should see
+    the fewest."""
     everything = torch.ones(n, n, dtype=torch.bool)
     return torch.tril(everything, diagonal=0).flip(0)
 
@@ -131,7 +132,7 @@ def marks_the_future_one_step_on(n):
 
 @causal_mask.misconception
 def counts_the_queries_backwards(n):
-    """Your columns are in reverse order: the first query sees the last key. It sees the first one, itself."""
+    """Your columns are in reverse order: the first query sees the last key. It should see the first one, itself."""
     everything = torch.ones(n, n, dtype=torch.bool)
     return torch.tril(everything, diagonal=0).flip(1)
 

@@ -54,7 +54,8 @@ masked_attention = Exercise(
             "v": normal(3, 5, 6, seed=14),
             "mask": random_mask(3, 4, 5, seed=15) & (torch.arange(12) != 6).view(3, 4, 1),
         },
-        # In these, one half of the work makes no difference: without scores the scale, without hidden keys the mask.
+        # In each of these, half of the work makes no difference: the scale if all scores are 0, the mask if nothing is
+        # hidden.
         {"q": torch.zeros(3, 4).double(), "k": normal(5, 4, seed=16), "v": normal(5, 2, seed=17), "mask": HALF_HIDDEN},
         {
             "q": normal(3, 4, seed=18),
@@ -614,7 +615,7 @@ def fills_with_minus_hundred(q, k, v, mask):
 
 @masked_attention.misconception
 def fills_with_minus_thousand(q, k, v, mask):
-    """You fill hidden scores with -1000. That is not negative enough: allowed scores may be as low themselves."""
+    """You fill hidden scores with -1000. That is not negative enough: allowed scores may be just as low."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -693,7 +694,7 @@ def rounds_the_root(q, k, v, mask):
 
 @masked_attention.misconception
 def scales_the_weights(q, k, v, mask):
-    """You divide by √d_k after the softmax. The scores are scaled, before it.
+    """You divide by √d_k after the softmax. Scale the scores, before it.
 
     So the rows no longer sum to 1."""
     d_k = q.shape[-1]
@@ -766,7 +767,7 @@ def turns_the_sign(q, k, v, mask):
 
 @masked_attention.misconception
 def picks_the_best_key(q, k, v, mask):
-    """Each of your queries takes its best key alone. In soft attention every key has a share."""
+    """Each of your queries takes only its best key. In soft attention every key has a share."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -884,7 +885,7 @@ def returns_transposed_weights(q, k, v, mask):
 @masked_attention.misconception
 def returns_the_weights_of_another_softmax(q, k, v, mask):
     """You use the mask for the output, but the weights that you return come from a softmax without it. Return the
-    weights that have made the output."""
+    weights that the output was made with."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)

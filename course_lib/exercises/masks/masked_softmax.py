@@ -310,7 +310,7 @@ def exponential_overflows_despite_eps(scores, mask):
 @masked_softmax.misconception
 def maximum_of_hidden_scores(scores, mask):
     """You take the exponentials relative to the maximum of the whole row, hidden scores included. (A softmax over the
-    whole row does that, too.) The maximum has to be taken over the allowed keys only.
+    whole row does that too.) The maximum has to be taken over the allowed keys only.
 
     A huge hidden score pushes the allowed ones down until exp of them is 0."""
     allowed = allowed_places(mask, scores)
@@ -321,7 +321,7 @@ def maximum_of_hidden_scores(scores, mask):
 @masked_softmax.misconception
 def maximum_of_hidden_scores_despite_eps(scores, mask):
     """You take the exponentials relative to the maximum of the whole row, hidden scores included. (A softmax over the
-    whole row does that, too.) The maximum has to be taken over the allowed keys only.
+    whole row does that too.) The maximum has to be taken over the allowed keys only.
 
     A huge hidden score pushes the allowed ones down until the small number in the denominator outweighs them."""
     allowed = allowed_places(mask, scores)
@@ -413,7 +413,7 @@ def hidden_score_is_minus_hundred(scores, mask):
 
 @masked_softmax.misconception
 def hidden_score_is_minus_thousand(scores, mask):
-    """You hide a score by filling in -1000. That is not negative enough: the others may be as low themselves."""
+    """You hide a score by filling in -1000. That is not negative enough: the others may be just as low."""
     allowed = allowed_places(mask, scores)
     visible = scores.masked_fill(~allowed, -1000.0)
     weights = visible.softmax(dim=-1)

@@ -16,7 +16,7 @@ def first_place(found):
 def mask_from(subject, args, shape):
     """The subject's answer as truth values of this shape.
 
-    Axes may be missing or of length 1, but there may be none too many: attention would refuse such a mask.
+    Axes may be missing or have length 1, but there must not be too many: attention would refuse such a mask.
     """
     got = subject(*args)
     answer = expect_truth_values(got, shape)

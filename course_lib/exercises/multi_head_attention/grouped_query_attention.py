@@ -44,7 +44,7 @@ grouped_query_attention = Exercise(
 
 
 def is_ordinary(case) -> bool:
-    """Large scores have a property of their own: whoever overflows loses no other point."""
+    """Large scores have a property of their own, so that an overflow costs no other points."""
     return bool(case["q"].abs().max() < 25)
 
 
@@ -73,7 +73,7 @@ def grouped_weights(subject, case):
 
 
 def expect_right_groups(weights, case):
-    """Weights that are right but for the group get a sentence on the group."""
+    """Weights that are right except for the group get a sentence about the group."""
     heads, groups = case["q"].shape[1], case["k"].shape[1]
     for head in range(heads):
         right = head // (heads // groups)
@@ -470,7 +470,7 @@ def scales_by_d_v(q, k, v):
 
 @grouped_query_attention.misconception
 def scales_the_weights(q, k, v):
-    """You divide by √d_k after the softmax. The scores are divided, before it.
+    """You divide by √d_k after the softmax. Divide the scores, before it.
 
     So the rows of the weights no longer sum to 1.
     """
@@ -555,7 +555,7 @@ def leaves_the_softmax_out(q, k, v):
 
 @grouped_query_attention.misconception
 def uses_a_sigmoid(q, k, v):
-    """You use a sigmoid, which decides each weight alone. Keys compete for attention: softmax.
+    """You use a sigmoid, which decides each weight on its own. The keys have to compete: use softmax.
 
     So the rows of the weights do not sum to 1.
     """
@@ -674,7 +674,7 @@ def turns_the_sign(q, k, v):
 
 @grouped_query_attention.misconception
 def picks_the_best_key(q, k, v):
-    """Each of your queries takes its best key alone. In soft attention every key has a share."""
+    """Each of your queries takes only its best key. In soft attention every key has a share."""
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
         raise ValueError(f"{num_heads} query heads cannot share {num_groups} key heads evenly.")

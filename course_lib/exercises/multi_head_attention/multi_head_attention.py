@@ -166,7 +166,7 @@ def module_parameters(subject, case):
     expect_count(built, reference.multi_head_parameters(case["d_model"], case["num_heads"], True))
 
 
-@multi_head_attention.property("in each head, each query shares out 1 over the keys it may see", points=1)
+@multi_head_attention.property("in each head, the weights of a query sum to 1 over the keys it may see", points=1)
 def module_distributions(subject, case):
     _, weights = answer_of(built_with_weights(subject, case), case)
     if case["mask"] is not None:
@@ -221,13 +221,13 @@ def module_dropout(subject, case):
     built = built_with_weights(subject, case)
     answer_of(built, case)
     built.train()
-    # Where chance strikes differs between right answers, so the answers leave no trace: what they show does.
+    # Right answers differ in what they drop at random. So the answer itself is not recorded, only what it shows.
     one_key = [case["query"], case["key"][:, :1], case["value"][:, :1]]
     with built.unobserved():
         changes = not is_close(first_of(built(*inputs_of(case))), right_answer(case)[0])
         output = first_of(built(*one_key))
     outcome = what_is_dropped(output, case)
-    # What cannot be explained is like nothing else.
+    # An answer that cannot be explained equals no other.
     built.note("dropout", (changes, output if outcome == "something else" else outcome))
     messages = {
         "nothing": f"With dropout {case['dropout']} the module answers in training as it does in evaluation."
@@ -237,9 +237,9 @@ def module_dropout(subject, case):
         "kept instead of dropped": "The weights that are left in training are divided by dropout; divide by "
         "1 - dropout, as nn.Dropout does.",
         "at another rate": f"In training weights are dropped, but not with the probability {case['dropout']}: those "
-        "that are left are divided by another number than 1 - dropout.",
-        "the output": "In training it is entries of the output that are dropped. Here it is the weights.",
-        "something else": "Something is dropped in training, but the output is not what comes of dropped weights: "
+        "that are left are divided by a number other than 1 - dropout.",
+        "the output": "In training, entries of the output are dropped. Here the weights should be.",
+        "something else": "Something is dropped in training, but the output does not follow from dropped weights: "
         "softmax first, then dropout on the weights, then the weighted sum, and nothing is dropped after that.",
     }
     expect(outcome == "weights", messages.get(outcome, messages["something else"]))
@@ -251,7 +251,7 @@ def first_of(answer):
 
 
 def what_is_dropped(output, case):
-    """With a single key every weight is 1: under dropout each head's part is missing, or there with one factor."""
+    """With a single key every weight is 1, so dropout removes a head's part or multiplies it by a fixed factor."""
     module = reference_module(case["d_model"], case["num_heads"])
     if output.shape != case["query"].shape:
         return "something else"
@@ -279,7 +279,7 @@ def what_is_dropped(output, case):
 
 
 # Most wrong answers are the reference with one method written differently. One with an `__init__` of its own calls that
-# of `nn.Module`: the reference's would make what is to be left out.
+# of `nn.Module`: the reference's would make the part that is to be missing.
 
 
 def cut_by_reshape(x, num_heads):
@@ -485,8 +485,8 @@ class UsesTheKeyLengthForTheQuery(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class SharesOneProjection(MultiHeadAttention):
-    """One and the same matrix makes your queries, keys and values. Each has its own: asking, being found and being read
-    are three things.
+    """One and the same matrix makes your queries, keys and values. Each has its own: a query asks, a key is found, a
+    value is read.
     """
 
     def project(self, query, key, value):
@@ -498,7 +498,7 @@ class SharesOneProjection(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class SharesKeyAndValueProjection(MultiHeadAttention):
-    """Your values go through the key's projection. w_v has its own work: what is read need not be what is searched."""
+    """Your values go through the key's projection. w_v has its own job: what is read need not be what is searched."""
 
     def project(self, query, key, value):
         q = reference.split_heads(self.w_q(query), self.num_heads)
@@ -576,7 +576,7 @@ class InvertsTheMask(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class MasksAfterTheSoftmax(MultiHeadAttention):
-    """You multiply by the mask after the softmax. Scores are hidden before it.
+    """You multiply by the mask after the softmax. Hide the scores before it.
 
     So the weights that are left no longer sum to 1.
     """
@@ -801,7 +801,7 @@ class NeverDrops(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class DropsTheOutput(MultiHeadAttention):
-    """You drop entries of the output. Here dropout is applied to the weights: some looks at keys are left out."""
+    """You drop entries of the output. Here dropout is applied to the weights: a query misses some of its keys."""
 
     def forward(self, query, key, value, mask=None):
         q, k, v = self.project(query, key, value)
@@ -816,7 +816,7 @@ class DropsTheOutput(MultiHeadAttention):
 class DropsTheScores(MultiHeadAttention):
     """What you drop comes before the softmax: scores, queries or keys. Dropout is applied to the weights, after it.
 
-    So no look at a key is ever left out.
+    So dropout never removes a key completely.
     """
 
     def forward(self, query, key, value, mask=None):
@@ -893,7 +893,7 @@ class ScalesByTheNumberOfHeads(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class ScalesTheWeights(MultiHeadAttention):
-    """You divide by √d_k after the softmax. The scores are divided, before it.
+    """You divide by √d_k after the softmax. Divide the scores, before it.
 
     So the rows of the weights no longer sum to 1.
     """
@@ -964,7 +964,7 @@ class LeavesTheSoftmaxOut(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class UsesASigmoid(MultiHeadAttention):
-    """You use a sigmoid, which decides each weight alone. Keys compete for attention: softmax.
+    """You use a sigmoid, which decides each weight on its own. The keys have to compete: use softmax.
 
     So the rows of the weights do not sum to 1.
     """
@@ -992,7 +992,7 @@ class TurnsTheSign(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class PicksTheBestKey(MultiHeadAttention):
-    """Each of your queries takes its best key alone. In soft attention every key has a share."""
+    """Each of your queries takes only its best key. In soft attention every key has a share."""
 
     def share_out(self, scores, mask):
         if mask is None:
@@ -1125,7 +1125,7 @@ class MakesTheKeysWithWq(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class ActivatesTheProjections(MultiHeadAttention):
-    """You apply a ReLU to the projections. They are linear, with nothing behind them.
+    """You apply a ReLU to the projections. They are linear, with nothing after them.
 
     So no score can be negative.
     """
@@ -1265,8 +1265,8 @@ class GivesEveryHeadTheFullSize(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class HasOneProjection(MultiHeadAttention):
-    """There is one layer for queries, keys and values together. Each has its own: asking, being found and being read
-    are three things.
+    """There is one layer for queries, keys and values together. Each has its own: a query asks, a key is found, a
+    value is read.
     """
 
     def __init__(self, d_model, num_heads, dropout=0.0):
@@ -1342,7 +1342,7 @@ class DropsWeightsAndOutput(MultiHeadAttention):
 
 @multi_head_attention.misconception
 class FixesTheDropout(MultiHeadAttention):
-    """You drop with a probability of your own and not with the one that is given."""
+    """You drop with a probability of your own instead of the given one."""
 
     def __init__(self, d_model, num_heads, dropout=0.0):
         nn.Module.__init__(self)
@@ -1633,7 +1633,7 @@ class ListsInAList(nn.Module):
 
 @multi_head_attention.alternative
 class OneListForEachRole(nn.Module):
-    """For queries, keys and values a list each with one Linear a head, and the three in one list."""
+    """One list each for queries, keys and values, with one Linear per head, and the three in one list."""
 
     def __init__(self, d_model, num_heads, dropout=0.0):
         super().__init__()
@@ -1724,7 +1724,7 @@ class AroundTorchsOwn(nn.Module):
 
     def forward(self, query, key, value, mask=None):
         if mask is not None:
-            mask = ~mask  # True hides, there
+            mask = ~mask  # there, True hides
             if mask.dim() == 3:
                 mask = mask.repeat_interleave(self.heads, dim=0)
         return self.attention(query, key, value, attn_mask=mask, average_attn_weights=False)

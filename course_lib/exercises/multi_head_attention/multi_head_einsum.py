@@ -48,7 +48,7 @@ multi_head_einsum = Exercise(
 
 
 def is_ordinary(case) -> bool:
-    """Large scores have a property of their own: whoever overflows loses no other point."""
+    """Large scores have a property of their own, so that an overflow costs no other points."""
     return bool(case["x"].abs().max() < 25)
 
 
@@ -134,13 +134,13 @@ def splits_x_before_projecting(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = block_diagonal(w_k, num_heads)
     w_v = block_diagonal(w_v, num_heads)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("bthm,hmd->bhtd", x_heads, w_q)
-    k = torch.einsum("bshm,hmd->bhsd", x_heads, w_k)
-    v = torch.einsum("bshm,hmd->bhsd", x_heads, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bnhe,hed->bhnd", x_heads, w_q)
+    k = torch.einsum("bmhe,hed->bhmd", x_heads, w_k)
+    v = torch.einsum("bmhe,hed->bhmd", x_heads, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -154,13 +154,13 @@ def takes_the_heads_from_the_rows(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(num_heads, d_k, d_model)
     w_v = w_v.reshape(num_heads, d_k, d_model)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,hdm->bhtd", x, w_q)
-    k = torch.einsum("bsm,hdm->bhsd", x, w_k)
-    v = torch.einsum("bsm,hdm->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,hde->bhnd", x, w_q)
+    k = torch.einsum("bme,hde->bhmd", x, w_k)
+    v = torch.einsum("bme,hde->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -176,13 +176,13 @@ def cuts_the_columns_wrongly(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(num_heads, d_model, d_k)
     w_v = w_v.reshape(num_heads, d_model, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,hmd->bhtd", x, w_q)
-    k = torch.einsum("bsm,hmd->bhsd", x, w_k)
-    v = torch.einsum("bsm,hmd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,hed->bhnd", x, w_q)
+    k = torch.einsum("bme,hed->bhmd", x, w_k)
+    v = torch.einsum("bme,hed->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -194,13 +194,13 @@ def interleaves_the_heads(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, d_k, num_heads).transpose(1, 2)
     w_v = w_v.reshape(d_model, d_k, num_heads).transpose(1, 2)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -212,13 +212,13 @@ def transposes_the_matrices(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.T.reshape(d_model, num_heads, d_k)
     w_v = w_v.T.reshape(d_model, num_heads, d_k)
     w_o = w_o.T.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -230,13 +230,13 @@ def cuts_w_o_into_columns(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.T.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -252,12 +252,12 @@ def merges_by_reshape(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
     return heads.reshape(x.shape) @ w_o.reshape(d_model, d_model)
 
 
@@ -274,13 +274,13 @@ def splits_by_reshape(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bthd", x, w_q).reshape(len(x), num_heads, -1, d_k)
-    k = torch.einsum("bsm,mhd->bshd", x, w_k).reshape(len(x), num_heads, -1, d_k)
-    v = torch.einsum("bsm,mhd->bshd", x, w_v).reshape(len(x), num_heads, -1, d_k)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bnhd", x, w_q).reshape(len(x), num_heads, -1, d_k)
+    k = torch.einsum("bme,ehd->bmhd", x, w_k).reshape(len(x), num_heads, -1, d_k)
+    v = torch.einsum("bme,ehd->bmhd", x, w_v).reshape(len(x), num_heads, -1, d_k)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -295,12 +295,12 @@ def forgets_w_o(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
     return heads.transpose(1, 2).reshape(x.shape)
 
 
@@ -313,13 +313,13 @@ def ignores_num_heads(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -334,13 +334,13 @@ def adds_up_the_scores_of_all_heads(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bts", q, k).unsqueeze(1).expand(-1, num_heads, -1, -1) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bnm", q, k).unsqueeze(1).expand(-1, num_heads, -1, -1) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -355,13 +355,13 @@ def reads_the_value_of_the_query(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhtd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhnd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -373,13 +373,13 @@ def scales_by_d_model(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_model)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_model)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -391,13 +391,13 @@ def leaves_out_the_scale(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -409,13 +409,13 @@ def softmax_over_the_queries(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-2)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -427,13 +427,13 @@ def exchanges_query_and_key(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", k, q) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", k, q) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -445,13 +445,13 @@ def divides_by_d_k(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / d_k
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / d_k
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -463,13 +463,13 @@ def multiplies_by_the_root(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) * math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) * math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -481,13 +481,13 @@ def takes_the_power_first(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / (d_k / 2)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / (d_k / 2)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -499,13 +499,13 @@ def scales_by_the_number_of_heads(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(num_heads)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(num_heads)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -517,18 +517,18 @@ def scales_by_the_length(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(x.shape[1])
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(x.shape[1])
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
 def scales_the_weights(x, w_q, w_k, w_v, w_o, num_heads):
-    """You divide by √d_k after the softmax. The scores are divided, before it.
+    """You divide by √d_k after the softmax. Divide the scores, before it.
 
     So the rows of the weights no longer sum to 1.
     """
@@ -538,13 +538,13 @@ def scales_the_weights(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k)
     weights = scores.softmax(dim=-1) / math.sqrt(d_k)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -558,13 +558,13 @@ def softmax_over_the_heads(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -578,13 +578,13 @@ def softmax_over_the_whole_map(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.flatten(2).softmax(dim=-1).reshape(scores.shape)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -599,13 +599,13 @@ def applies_the_softmax_twice(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1).softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -617,18 +617,18 @@ def leaves_the_softmax_out(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
 def uses_a_sigmoid(x, w_q, w_k, w_v, w_o, num_heads):
-    """You use a sigmoid, which decides each weight alone. Keys compete for attention: softmax.
+    """You use a sigmoid, which decides each weight on its own. The keys have to compete: use softmax.
 
     So the rows of the weights do not sum to 1.
     """
@@ -638,13 +638,13 @@ def uses_a_sigmoid(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.sigmoid()
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -656,13 +656,13 @@ def uses_the_logarithms(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.log_softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -676,31 +676,31 @@ def turns_the_sign(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = -torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = -torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
 def picks_the_best_key(x, w_q, w_k, w_v, w_o, num_heads):
-    """Each of your queries takes its best key alone. In soft attention every key has a share."""
+    """Each of your queries takes only its best key. In soft attention every key has a share."""
     d_model = x.shape[-1]
     d_k = d_model // num_heads
     w_q = w_q.reshape(d_model, num_heads, d_k)
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = F.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(scores)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -712,13 +712,13 @@ def never_divides_by_the_sum(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.exp()
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -733,13 +733,13 @@ def divides_the_scores_by_their_sum(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores / scores.sum(dim=-1, keepdim=True)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -755,13 +755,13 @@ def overflows(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -775,13 +775,13 @@ def compares_by_cosine(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", F.normalize(q, dim=-1), F.normalize(k, dim=-1))
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", F.normalize(q, dim=-1), F.normalize(k, dim=-1))
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -793,13 +793,13 @@ def sums_up_the_keys(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, k)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, k)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -811,13 +811,13 @@ def shares_one_projection(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_q)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_q)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_q)
+    v = torch.einsum("bme,ehd->bhmd", x, w_q)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -829,13 +829,13 @@ def makes_the_keys_with_w_q(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_q)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_q)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -847,18 +847,18 @@ def exchanges_keys_and_values(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_v)
+    v = torch.einsum("bme,ehd->bhmd", x, w_k)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
 def cuts_off_negative_projections(x, w_q, w_k, w_v, w_o, num_heads):
-    """You apply a ReLU to the projections. They are linear, with nothing behind them.
+    """You apply a ReLU to the projections. They are linear, with nothing after them.
 
     So no score can be negative.
     """
@@ -868,13 +868,13 @@ def cuts_off_negative_projections(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q).relu()
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k).relu()
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v).relu()
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q).relu()
+    k = torch.einsum("bme,ehd->bhmd", x, w_k).relu()
+    v = torch.einsum("bme,ehd->bhmd", x, w_v).relu()
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -888,12 +888,12 @@ def interleaves_the_results(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
     return heads.permute(0, 2, 3, 1).reshape(x.shape) @ w_o.reshape(d_model, d_model)
 
 
@@ -908,13 +908,13 @@ def adds_the_input(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return x + torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return x + torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -926,14 +926,14 @@ def hides_the_future(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     scores = scores.masked_fill(~causal_mask(x.shape[1]), -math.inf)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -948,13 +948,13 @@ def attends_across_the_batch(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("tbm,mhd->bhtd", x, w_q)
-    k = torch.einsum("sbm,mhd->bhsd", x, w_k)
-    v = torch.einsum("sbm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("nbe,ehd->bhnd", x, w_q)
+    k = torch.einsum("mbe,ehd->bhmd", x, w_k)
+    v = torch.einsum("mbe,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->tbm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->nbe", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -969,13 +969,13 @@ def cuts_off_the_weights(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1).detach()
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -990,13 +990,13 @@ def cuts_off_every_gradient(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o).detach()
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o).detach()
 
 
 @multi_head_einsum.misconception
@@ -1009,13 +1009,13 @@ def scales_x_in_place(x, w_q, w_k, w_v, w_o, num_heads):
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
     x /= d_k**0.25
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x * d_k**0.25, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x * d_k**0.25, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -1027,13 +1027,13 @@ def rounds_the_root(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / int(math.sqrt(d_k))
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / int(math.sqrt(d_k))
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -1048,14 +1048,14 @@ def subtracts_one_maximum_for_all(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btm,mhd->bhtd", x, w_q)
-    k = torch.einsum("bsm,mhd->bhsd", x, w_k)
-    v = torch.einsum("bsm,mhd->bhsd", x, w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bne,ehd->bhnd", x, w_q)
+    k = torch.einsum("bme,ehd->bhmd", x, w_k)
+    v = torch.einsum("bme,ehd->bhmd", x, w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     shifted = (scores - scores.max()).exp()
     weights = shifted / shifted.sum(dim=-1, keepdim=True)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.misconception
@@ -1067,13 +1067,13 @@ def projects_twice(x, w_q, w_k, w_v, w_o, num_heads):
     w_k = w_k.reshape(d_model, num_heads, d_k)
     w_v = w_v.reshape(d_model, num_heads, d_k)
     w_o = w_o.reshape(num_heads, d_k, d_model)
-    q = torch.einsum("btn,nm,mhd->bhtd", x, w_q.flatten(1), w_q)
-    k = torch.einsum("bsn,nm,mhd->bhsd", x, w_k.flatten(1), w_k)
-    v = torch.einsum("bsn,nm,mhd->bhsd", x, w_v.flatten(1), w_v)
-    scores = torch.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(d_k)
+    q = torch.einsum("bnf,fe,ehd->bhnd", x, w_q.flatten(1), w_q)
+    k = torch.einsum("bmf,fe,ehd->bhmd", x, w_k.flatten(1), w_k)
+    v = torch.einsum("bmf,fe,ehd->bhmd", x, w_v.flatten(1), w_v)
+    scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / math.sqrt(d_k)
     weights = scores.softmax(dim=-1)
-    heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-    return torch.einsum("bhtd,hdm->btm", heads, w_o)
+    heads = torch.einsum("bhnm,bhmd->bhnd", weights, v)
+    return torch.einsum("bhnd,hde->bne", heads, w_o)
 
 
 @multi_head_einsum.alternative
@@ -1097,8 +1097,8 @@ def one_head_after_the_other(x, w_q, w_k, w_v, w_o, num_heads):
 @multi_head_einsum.alternative
 def in_two_einsums(x, w_q, w_k, w_v, w_o, num_heads):
     w_q, w_k, w_v = (w.unflatten(1, (num_heads, -1)) for w in (w_q, w_k, w_v))
-    scores = torch.einsum("btm,mhd,nhd,bsn->bhts", x, w_q, w_k, x) * w_q.shape[-1] ** -0.5
-    values = torch.einsum("bsm,mhd,hdn->bhsn", x, w_v, w_o.unflatten(0, (num_heads, -1)))
+    scores = torch.einsum("bne,ehd,fhd,bmf->bhnm", x, w_q, w_k, x) * w_q.shape[-1] ** -0.5
+    values = torch.einsum("bme,ehd,hdf->bhmf", x, w_v, w_o.unflatten(0, (num_heads, -1)))
     return (scores.softmax(-1) @ values).sum(dim=1)
 
 

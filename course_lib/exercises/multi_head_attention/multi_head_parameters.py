@@ -78,7 +78,7 @@ def count_with_biases(subject, case):
 
 @multi_head_parameters.misconception
 def leaves_out_w_o(d_model, num_heads, bias):
-    """One map of d_model × d_model numbers is missing in your count, with its bias. Queries, keys and values have one
+    """One map of d_model × d_model numbers is missing from your count, with its bias. Queries, keys and values have one
     each, all heads together; W_O, which mixes the heads' results, is a fourth.
     """
     d_k = d_model // num_heads
@@ -90,7 +90,7 @@ def leaves_out_w_o(d_model, num_heads, bias):
 
 @multi_head_parameters.misconception
 def leaves_out_w_o_but_not_its_bias(d_model, num_heads, bias):
-    """One matrix of d_model² numbers is missing in your count. Queries, keys and values have one each, all heads
+    """One matrix of d_model² numbers is missing from your count. Queries, keys and values have one each, all heads
     together; W_O, which mixes the heads' results, is a fourth.
     """
     d_k = d_model // num_heads

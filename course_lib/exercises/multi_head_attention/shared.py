@@ -26,7 +26,7 @@ def expect_only_moved(got, x):
 
 
 def expect_tokens_apart(got, want):
-    """got, want: (batch, time, d_model). At every time step stand the numbers that belong there, in any order."""
+    """got, want: (batch, time, d_model). Every time step holds the numbers that belong there, in any order."""
     wrong = ~same_members(got, want)  # (batch, time)
     if wrong.any():
         batch, time = (int(i) for i in wrong.nonzero()[0])
@@ -45,7 +45,7 @@ def same_members(got, want):
 
 
 def expect_distributions(weights):
-    """Each row holds numbers from 0 that sum to 1."""
+    """Each row holds numbers that are not negative and sum to 1."""
     sums = weights.sum(dim=-1)
     expect(weights.min() >= -1e-6, f"There is a negative weight: {weights.min():.3g}.")
     expect_close(sums, torch.ones_like(sums), "the sum of each row of the weights")
@@ -63,7 +63,7 @@ def count_of(shapes):
 
 
 def expect_count(built, want):
-    """The module has so many trainable numbers."""
+    """The module has this many trainable numbers."""
     shapes = built.shapes()
     got = count_of(shapes)
     advice = " Layers in a plain Python list are not found; nn.ModuleList keeps them." if got < want / 2 else ""

@@ -83,10 +83,10 @@ def alibi_is_linear(subject, case):
     if uneven.any():
         head, _ = (int(i) for i in uneven.nonzero()[0])
         costs = [round(cost, 4) for cost in steps[head].flip(0).tolist()]
-        expect(False, f"For the last query the steps back cost head {head} {costs}. They should all cost the same.")
+        expect(False, f"For the last query, the steps back in head {head} cost {costs}. They should all cost the same.")
 
 
-@alibi_bias.property("other numbers of heads: the series of p heads, then every second of the series of 2p", points=1)
+@alibi_bias.property("other numbers of heads: the slopes of p heads, then every second slope of 2p heads", points=1)
 def alibi_slopes_of_others(subject, case):
     slopes = -penalty_wanted(case)[:, 1, 0]
     expect_close(-penalty_of(subject, case)[:, 1, 0], slopes, "the cost of one step, head by head,")

@@ -133,7 +133,7 @@ def module_leaves_x_alone(subject, case):
 
 
 def expect_right_without_a_trace(subject, case):
-    """The module is right here. If not, the mistake is another one than the property is about."""
+    """The module is right here. If it is not, the mistake is not the one that the property is about."""
     with subject.unobserved():
         expect_close(module_of(subject, case)(case["x"]), module_wanted(case), atol=1e-4)
 

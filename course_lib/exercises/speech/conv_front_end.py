@@ -52,7 +52,7 @@ front_end = Exercise(
     hints=[
         "Two things have to be made: the new frames, and their number for each recording. Two convolutions, so both "
         "things happen twice.",
-        "nn.Conv1d takes (batch, channels, time). Exchange the last two axes before the convolutions and after them: "
+        "nn.Conv1d takes (batch, channels, time). Swap the last two axes before the convolutions and after them: "
         "transpose(1, 2). (reshape would mix up the numbers.)",
         "In __init__: nn.Conv1d(n_mels, d_model, kernel_size=3, stride=2), and a second one from d_model to d_model. "
         "torch.relu after each.",
@@ -196,7 +196,7 @@ def front_end_lengths(subject, case):
         expect(
             got == right,
             f"Of recording {row}, {real} of {case['features'].shape[1]} frames are real. After two convolutions with "
-            f"kernel 3 and stride 2, the number of new frames that saw real frames alone is {right}, but your length "
+            f"kernel 3 and stride 2, the number of new frames that saw only real frames is {right}, but your length "
             f"is {got:g}.",
         )
 
@@ -265,7 +265,7 @@ def front_end_learns(subject, case):
         abs(got / right_squared_gradient(case, whole) - 1) < 1e-3,
         "The new frames are right, but the gradient does not come back to the parameters as it should: is something "
         "detached (.detach(), .data, torch.no_grad) on the way?"
-        + (f" Nothing comes to {' and '.join(still)}." if still else ""),
+        + (f" No gradient reaches {' and '.join(still)}." if still else ""),
     )
 
 
@@ -390,7 +390,7 @@ class CountsBelowZero(ConvFrontEnd):
 
 @front_end.misconception
 class LeavesOneFrame(ConvFrontEnd):
-    """You leave every recording at least one new frame. If it is too short, no new frame saw real frames alone: 0."""
+    """You leave every recording at least one new frame. If it is too short, no new frame saw only real frames: 0."""
 
     def forward(self, features, lengths):
         x = features.transpose(1, 2)
@@ -451,7 +451,7 @@ class SwapsTheResults(ConvFrontEnd):
 
 @front_end.misconception
 class LeavesChannelsFirst(ConvFrontEnd):
-    """Your new frames are (batch, d_model, time'). The axes have to be exchanged once more after the convolutions."""
+    """Your new frames are (batch, d_model, time'). The axes have to be swapped back after the convolutions."""
 
     def forward(self, features, lengths):
         x = features.transpose(1, 2)
@@ -465,7 +465,7 @@ class LeavesChannelsFirst(ConvFrontEnd):
 @front_end.misconception
 class ReshapesTheInput(ConvFrontEnd):
     """You bring the features to (batch, n_mels, time) by reshape or view. The shape is right, but the numbers are mixed
-    up: a channel then holds pieces of all frames. Exchange the axes instead."""
+    up: a channel then holds pieces of all frames. Swap the axes instead."""
 
     def forward(self, features, lengths):
         x = features.reshape(features.shape[0], features.shape[2], features.shape[1])
@@ -479,7 +479,7 @@ class ReshapesTheInput(ConvFrontEnd):
 @front_end.misconception
 class ReshapesTheOutput(ConvFrontEnd):
     """You bring the result to (batch, time', d_model) by reshape or view. The shape is right, but the numbers are mixed
-    up. Exchange the axes instead."""
+    up. Swap the axes instead."""
 
     def forward(self, features, lengths):
         x = features.transpose(1, 2)
@@ -586,7 +586,7 @@ class PadsTheEnds(nn.Module):
 
 @front_end.misconception
 class ForgetsTheStride(nn.Module):
-    """Your convolutions have stride 1, which is what nn.Conv1d has if nothing is said. It should be 2.
+    """Your convolutions have stride 1, the default of nn.Conv1d. It should be 2.
 
     Time is not shortened."""
 

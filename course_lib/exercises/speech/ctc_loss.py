@@ -42,7 +42,7 @@ ctc = Exercise(
         "alpha[s] is the log of the sum over all paths that are in state s now. At the first frame only alpha[0] and "
         "alpha[1] are possible; everything else is -1e30.",
         "A new frame: three old alphas lead to state s: alpha[s] (stay), alpha[s - 1] (step), and alpha[s - 2] (leave "
-        "out a blank), the last only if state s is no blank and differs from state s - 2. torch.logsumexp of the "
+        "out a blank), the last only if state s is not a blank and differs from state s - 2. torch.logsumexp of the "
         "three, plus the frame's log-probability of the label of s.",
         "All states at once: step is alpha moved by one place (torch.cat of -1e30 and alpha[:-1]), skip by two places, "
         "and -1e30 where leaving out is not allowed.",

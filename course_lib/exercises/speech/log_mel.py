@@ -54,7 +54,7 @@ LOUD, QUIET = 100.0, 1e-3
 
 
 def as_double(answer):
-    """Without infinities, which cannot be compared; precision is nobody's business here."""
+    """Without infinities, which cannot be compared; the precision does not matter here."""
     if isinstance(answer, Tensor) and answer.is_complex():
         return torch.view_as_real(answer.detach().resolve_conj())
     if isinstance(answer, Tensor) and answer.is_floating_point():

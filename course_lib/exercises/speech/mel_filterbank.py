@@ -89,7 +89,7 @@ def filters_values(subject, case):
     expect_filters(got, want, (got - want).abs() > TOLERANCE, *case.values())
 
 
-@filters.property("and so on a spectrum that is ten times as fine", points=1)
+@filters.property("the same holds for a spectrum that is ten times as fine", points=1)
 def filters_fine(subject, case):
     arguments = (case["n_filters"], 10 * case["n_fft"], case["sample_rate"])
     got, want = bank(subject, *arguments)

@@ -62,7 +62,7 @@ pad_batch = Exercise(
 
 
 def padded(subject, case):
-    """What the subject makes of a case: batch and lengths, examined as far as type and shape. None is left out."""
+    """The subject's batch and lengths for a case, with types and shapes checked. A max_len of None is not passed."""
     sequences, pad_id, max_len = case.values()
     limit = () if max_len is None else (max_len,)
     batch, lengths = expect_tuple(subject(sequences, pad_id, *limit), ("batch", "lengths"))

@@ -118,7 +118,7 @@ def softmax_far_from_zero(subject, case):
     slices = x.select(dim, 0)
     signs = 1 - 2 * (torch.arange(slices.numel()) % 2)  # +1, -1, +1, …
     levels = FAR * signs.reshape(slices.shape).unsqueeze(dim)
-    far = f"x {FAR:g} up in one slice along dim, {FAR:g} down in the next"
+    far = f"x, moved up by {FAR:g} in one slice along dim and down by {FAR:g} in the next,"
     expect_shares(subject(x + levels, dim), want, f"the softmax of {far} (the shares are those of x)")
     expect_shares(subject(x - FAR, dim), want, f"the softmax of x - {FAR:g} (the shares are those of x)")
     for gap in (800.0, FAR):
@@ -520,7 +520,7 @@ def is_a_sigmoid(x, dim):
 def leaves_the_axis_moved(x, dim):
     """You move dim to the end and do not move it back.
 
-    The axes of the result are in another order than those of x.
+    The axes of the result are in a different order from those of x.
     """
     x = x.transpose(dim, -1)
     largest = x.max(dim=-1, keepdim=True).values

@@ -109,10 +109,10 @@ def feed_forward_dropout(subject, case):
         "not rescaled": "In training hidden values are dropped, but what is left is not divided by 1 - dropout.",
         "kept instead of dropped": "What is left in training is divided by dropout; divide by 1 - dropout, "
         "as nn.Dropout does.",
-        "the result": "In training it is entries of the result that are dropped. Here it is the hidden values.",
+        "the result": "In training, entries of the result are dropped. Here the hidden values should be.",
     }
     messages |= {
-        "the input": "In training it is entries of x that are dropped. Here it is the hidden values.",
+        "the input": "In training, entries of x are dropped. Here the hidden values should be.",
         "hidden values at another rate": f"Hidden values are dropped, but not with the probability {case['dropout']}.",
     }
     other = "Something is dropped in training, but not just the hidden values between the ReLU and the second Linear."
@@ -734,7 +734,7 @@ class DropsTheInput(nn.Module):
 
 @feed_forward.misconception
 class FixesTheDropout(nn.Module):
-    """You drop with a probability of your own and not with the one that is given."""
+    """You drop with a probability of your own instead of the given one."""
 
     def __init__(self, d_model, d_ff, dropout=0.0):
         super().__init__()

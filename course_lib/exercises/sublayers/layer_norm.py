@@ -74,7 +74,7 @@ def layer_norm_shape(subject, case):
     expect_start(untouched)
 
 
-@layer_norm.property("just built, it gives each position by itself mean 0 and variance 1 (but for eps)", points=3)
+@layer_norm.property("a new norm gives each position by itself mean 0 and variance 1 (apart from eps)", points=3)
 def layer_norm_statistics(subject, case):
     built = just_built(subject, case)
     expect_positions_apart(built, case)
@@ -770,7 +770,7 @@ class StartsTheBiasAtOne(nn.Module):
 
 @layer_norm.misconception
 class DetachesTheStatistics(nn.Module):
-    """Mean and variance are cut off from the gradient. They depend on x, and the gradient has to know.
+    """Mean and variance are cut off from the gradient. They depend on x, and the gradient has to include that.
 
     The values are right.
     """

@@ -12,7 +12,7 @@ from course_lib.sublayers import check_positions
 
 
 def real_positions(*lengths):
-    """(batch, time), True on the first so many positions of each sentence."""
+    """(batch, time), True on the first positions of each sentence, as many as its length."""
     return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
 
 
@@ -47,7 +47,7 @@ masked_batch_statistics = Exercise(
 
 
 def statistics_answer(subject, case, x=None):
-    """In single precision, whatever the case's: then `mask.float()` can meet x in any operator."""
+    """In single precision, whatever the case has, so that `mask.float()` can meet x in any operator."""
     x = (case["x"] if x is None else x).float()
     mean, variance = expect_tuple(subject(x, case["mask"]), ("mean", "variance"))
     width = (x.shape[-1],)

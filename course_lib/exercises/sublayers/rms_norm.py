@@ -70,7 +70,7 @@ def rms_norm_shape(subject, case):
     expect_start(untouched)
 
 
-@rms_norm.property("just built, it gives each position by itself a mean square of 1 (but for eps)", points=2)
+@rms_norm.property("a new norm gives each position by itself a mean square of 1 (apart from eps)", points=2)
 def rms_norm_statistics(subject, case):
     built = just_built(subject, case)
     expect_positions_apart(built, case)
@@ -581,7 +581,7 @@ class AddsTheSquareOfEps(nn.Module):
 
 @rms_norm.misconception
 class DetachesTheMeanSquare(nn.Module):
-    """The mean square is cut off from the gradient. It depends on x, and the gradient has to know.
+    """The mean square is cut off from the gradient. It depends on x, and the gradient has to include that.
 
     The values are right.
     """

@@ -43,7 +43,7 @@ def role_of(name):
 
 
 def fitted(tensor, shape):
-    """The tensor in this shape, if axes of length 1 or a transpose are all that separates them; and if directly."""
+    """The tensor in this shape, if only axes of length 1 or a transpose differ; and whether no transpose was needed."""
     bare = tuple(size for size in shape if size != 1)
     if tuple(tensor.shape) == bare:
         return tensor.reshape(shape), True
@@ -144,7 +144,7 @@ def expect_gradients(built, x, function, numbers, at):
     want = slope(lambda x: function(numbers, x), x, at)
     expect_close(of_x, want, f"the gradient of result[{', '.join(map(str, at))}] with respect to x")
     still = [name for name, slope in slopes.items() if not slope.any()]
-    which = f" Nothing comes to {' and '.join(still)}." if still else ""
+    which = f" No gradient reaches {' and '.join(still)}." if still else ""
     expect(
         abs(got / squared_gradient(lambda numbers: function(numbers, x), numbers) - 1) < 1e-3,
         "The result is right, but its gradient does not come back to the parameters as it should: is something "
@@ -158,8 +158,8 @@ def expect_same_in_training(built, x, want):
     got = expect_floats(built(x), tuple(want.shape), "the result in training")
     expect(
         is_close(got, want),
-        "After .train() your module gives another result than after .eval(). In this exercise nothing is dropped, and "
-        "training makes no difference.",
+        "Your module gives different results after .train() and after .eval(). In this exercise nothing is dropped, "
+        "and training makes no difference.",
     )
     built.train(False)
 

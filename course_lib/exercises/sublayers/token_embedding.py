@@ -43,8 +43,8 @@ token_embedding = Exercise(
 
 @functools.cache
 def table_with(vocab_size, d_model, pad_id, pad_row=0.0):
-    """The check's own table, with this value all over the row of padding. In single precision, as modules are made:
-    ids are no numbers to which code could adapt.
+    """The check's own table, with this value in the whole row of padding. In single precision, as modules are made:
+    code cannot take a precision from ids.
     """
     table = normal(vocab_size, d_model, seed=vocab_size).float()
     table[pad_id] = pad_row
@@ -126,7 +126,7 @@ def embedding_start(subject, case):
     with built.unobserved():
         vectors = expect_floats(built(torch.arange(MANY)[None]))
     size = float(vectors[0, torch.arange(MANY) != case["pad_id"]].double().pow(2).mean().sqrt())
-    # Right answers start with different random numbers: recorded is what the size comes from, if that is known.
+    # Right answers start with different random numbers. What is recorded is where the size comes from, if known.
     known = [name for name, usual in usual_sizes(d_model).items() if abs(math.log(max(size, 1e-9) / usual)) < 0.12]
     built.note("size at the start", known or size)
     expect(
@@ -137,7 +137,7 @@ def embedding_start(subject, case):
 
 
 def usual_sizes(d_model):
-    """The sizes of vectors that come of the usual ways to start a table; the factor √d_model included or not."""
+    """The sizes of vectors that result from the usual ways to start a table; the factor √d_model included or not."""
     powers = {"1": 0.0, "√d": 0.5, "1/√d": -0.5, "d": 1.0, "1/d": -1.0, "d√d": 1.5, "d²": 2.0, "1/d²": -2.0}
     sizes = {name: d_model**power for name, power in powers.items()}
     deviations = {

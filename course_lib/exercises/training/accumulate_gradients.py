@@ -59,7 +59,7 @@ accumulate_gradients = Exercise(
 
 
 def accumulated(subject, case, batches=None, left_over: float | None = None):
-    """The loss that was returned, whether with a graph, and the gradients that stand in the model afterwards."""
+    """The loss that was returned, whether it has a graph, and the gradients in the model afterwards."""
     setting, own, bos_id, pad_id = case.values()
     setting = dataclasses.replace(setting, left_over=left_over)
     (loss, has_graph), seen = subject.effect(setting, own if batches is None else batches, bos_id, pad_id)
@@ -87,7 +87,7 @@ def expect_same_gradients(subject, case, batches, left_over: float | None, what:
     expect_parameters(seen["gradients"], wanted["gradients"], "the gradient of the parameter", what)
 
 
-@accumulate_gradients.property("it returns a number, and runs each batch by itself, shifted", points=0)
+@accumulate_gradients.property("it returns a number, and runs each batch by itself, with shifted targets", points=0)
 def accumulation_runs_every_batch(subject, case):
     got, _, seen = accumulated(subject, case)
     expect_number(got, "the returned loss")
@@ -110,7 +110,7 @@ def accumulation_runs_every_batch(subject, case):
 @accumulate_gradients.property("the same batch three times leaves the gradient of that batch once", points=3)
 def accumulation_is_a_mean(subject, case):
     batches = [case["batches"][0]] * 3
-    expect_same_gradients(subject, case, batches, None, "for three times the same batch")
+    expect_same_gradients(subject, case, batches, None, "for the same batch three times")
 
 
 @accumulate_gradients.property("every real target counts the same, whichever batch it is in", points=2)
@@ -131,7 +131,7 @@ def accumulation_returns_the_mean(subject, case):
     )
 
 
-@accumulate_gradients.property("what stood in .grad before does not count", points=1)
+@accumulate_gradients.property("what was in .grad before does not count", points=1)
 def accumulation_starts_at_zero(subject, case):
     expect_same_gradients(subject, case, None, 3.0, "in a model whose .grad was full of 3s before")
 
@@ -148,7 +148,7 @@ def accumulation_frees_memory(subject, case):
     waiting = max(call["open graphs"] for call in seen["calls"])
     expect(
         waiting == 0,
-        f"When the last batch was run, {waiting} earlier ones still waited for their backward(): all of them are in "
+        f"When the last batch was run, {waiting} earlier ones still needed their backward(): all of them are in "
         "memory at once, as with one large batch.",
     )
 
@@ -337,7 +337,7 @@ def clears_at_the_end(model, batches, bos_id, pad_id):
 def never_clears(model, batches, bos_id, pad_id):
     """You never clear the gradients. Clear them once, before the loop.
 
-    What stood in .grad before is counted again."""
+    What was in .grad before is counted again."""
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
     for source, targets in batches:

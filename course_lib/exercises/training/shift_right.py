@@ -24,7 +24,7 @@ shift_right = Exercise(
     difficulty=1,
     hints=[
         "Write the two rows below each other on paper. Targets: le, chat, dort, EOS. Before each of them the decoder "
-        "has seen everything that stands in front of it. What has it seen last?",
+        "has seen everything that comes before it. What has it seen last?",
         "In front of the first word there is nothing, so BOS stands in for it. And the last target is never given: "
         "nothing comes after it.",
         "You need a column (batch, 1) that is full of bos_id, and targets without the last column. torch.full_like "
@@ -124,7 +124,7 @@ def bos_in_front_of_the_left_shift(targets, bos_id):
 
 @shift_right.misconception
 def bos_at_the_end(targets, bos_id):
-    """You put BOS behind the targets. It stands for the beginning: the first position has seen nothing but BOS."""
+    """You put BOS after the targets. It stands for the beginning: the first position has seen nothing but BOS."""
     first = torch.full_like(targets[:, :1], bos_id)
     return torch.cat([targets[:, :-1], first], dim=1)
 
@@ -211,7 +211,7 @@ def writes_into_targets(targets, bos_id):
 def writes_over_what_it_reads(targets, bos_id):
     """You copy from left to right inside one tensor.
 
-    So the first token is written over the second before the second has been read, and every position behind BOS holds
+    So the first token is written over the second before the second has been read, and every position after BOS holds
     the same token."""
     shifted = targets.clone()
     for t in range(1, targets.shape[1]):
@@ -243,7 +243,7 @@ def puts_bos_on_top(targets, bos_id):
 
 @shift_right.misconception
 def fills_everything_with_bos(targets, bos_id):
-    """Every position holds BOS. Only the first does; behind it come the targets, one place later."""
+    """Every position holds BOS. Only the first should; after it come the targets, one place later."""
     first = torch.full_like(targets[:, :1], bos_id)
     return first.expand(targets.shape).clone()
 

@@ -54,11 +54,11 @@ train_step = Exercise(
     ],
 )
 
-HUGE = 1e6  # no gradient is as long
+HUGE = 1e6  # no gradient is that long
 
 
 def stepped(subject, case, max_norm: float, left_over: float | None = None):
-    """The loss that was returned, whether with a graph, and what is left of the model, after one step."""
+    """The loss that was returned, whether it has a graph, and the state of the model after one step."""
     setting, source, targets, bos_id, pad_id, _ = case.values()
     setting = dataclasses.replace(setting, left_over=left_over)
     (loss, has_graph), seen = subject.effect(setting, source, targets, bos_id, pad_id, max_norm)
@@ -107,7 +107,7 @@ def step_forces_the_targets(subject, case):
     expect_ids(call["source"], source, "the source ids that the model was called with")
     given = call["given"]
     if given.dim() == 2:
-        given = given[:, : targets.shape[1]]  # one that is given more and ignores it sees no more, thanks to the mask
+        given = given[:, : targets.shape[1]]  # what is given beyond that is hidden by the causal mask
     expect_ids(given, training.shift_right(targets, bos_id), "what the decoder was given")
     expect(call["training"], "The model was in evaluation mode during the step: dropout would be switched off.")
 
@@ -117,7 +117,7 @@ def step_follows_the_gradient(subject, case):
     expect_same_step(subject, case, HUGE, None, "after one step with a huge max_norm")
 
 
-@train_step.property("what stood in .grad before does not count", points=1)
+@train_step.property("what was in .grad before does not count", points=1)
 def step_forgets_old_gradients(subject, case):
     expect_same_step(subject, case, HUGE, 3.0, "after one step of a model whose .grad was full of 3s before")
 
@@ -254,8 +254,8 @@ def forgets_training_mode(model, optimizer, source, targets, bos_id, pad_id, max
 
 @train_step.misconception
 def keeps_old_gradients(model, optimizer, source, targets, bos_id, pad_id, max_norm):
-    """The old gradients are not cleared before backward(), which *adds* to what stands in .grad. If you clear them only
-    after the step, what stood there before the first call still counts."""
+    """The old gradients are not cleared before backward(), which *adds* to what is in .grad. If you clear them only
+    after the step, what was there before the first call still counts."""
     model.train()
     logits = model(source, training.shift_right(targets, bos_id))
     loss = training.sequence_loss(logits, targets, pad_id)

@@ -31,7 +31,7 @@ def mixing(outputs, inputs, features, vocab_size, seed, hidden, only_feature=(),
 
 
 def upper(n, *but):
-    """All pairs (i, j) with j after i, but for some."""
+    """All pairs (i, j) with j after i, except some."""
     return [(i, j) for i in range(n) for j in range(i + 1, n) if (i, j) not in but]
 
 
@@ -140,8 +140,9 @@ def leak_in_attention(subject, case):
         future = got.triu(1).nonzero().tolist()
         expect(
             future == [list(square)],
-            f"Asked of the same ids, but of another model: an attention whose mask is causal but for one square, query "
-            f"{square[0]} sees key {square[1]}. Above the diagonal, your matrix is True at {future or 'no place'}.",
+            f"Asked about the same ids, but with another model: an attention whose mask is causal except for one "
+            f"square, where query {square[0]} sees key {square[1]}. Above the diagonal, your matrix is True at "
+            f"{future or 'no place'}.",
         )
 
 

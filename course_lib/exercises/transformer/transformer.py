@@ -94,7 +94,7 @@ RIGHT_ANSWERS: dict = {}  # a diagnosis asks for the same few answers hundreds o
 
 
 def right_logits(case, dropout=0.0):
-    """What the reference gives: in training, if there is dropout. It has to be so that it leaves nothing to chance."""
+    """What the reference gives: in training, if there is dropout, which must then be so small that it drops nothing."""
     known, answer = RIGHT_ANSWERS.get((id(case), dropout), (None, None))
     if known is not case:
         model = right_model(*building(case, dropout=dropout)).train(dropout > 0)
@@ -179,11 +179,11 @@ def logits_of(built, case, src_ids=None, tgt_ids=None):
 
 
 def logits_with(built, case, side, others):
-    """For each of the others in the place of the case's src_ids or tgt_ids: the logits for the case, and for it.
+    """For each of the other src_ids or tgt_ids: the logits for the case, and for the case with these ids instead.
 
-    All in one batch, if the case gets the same answer twice in it. Where places of a batch differ (by a dropout that is
-    never switched off, or since sentences meet), a batch of nothing but the case is asked, too: nothing but the ids may
-    make a difference.
+    One batch is enough if the case, which is in it twice, gets the same answer twice. If not (a dropout that is never
+    switched off, or sentences that see each other), a second batch holds nothing but the case, so that each pair of
+    answers comes from the same place of a batch and only the ids differ.
     """
     count = 2 + len(others)
     ids = {name: case[name].repeat(count, 1) for name in INPUTS}
@@ -213,7 +213,7 @@ def transformer_source(subject, case):
         if deaf:
             sentence, position = deaf[0]
             raise Failure(
-                f"The logits at target position {position} (of sentence {sentence}) do not notice when the source "
+                f"The logits at target position {position} (of sentence {sentence}) do not change when the source "
                 f"token at position {column} is replaced."
             )
 
@@ -267,7 +267,7 @@ def transformer_padding(subject, case):
 
 
 def moved_by_other_padding(built, case, before, sides):
-    """The places whose logits are others with another vector for padding in the tables of these sides."""
+    """The places whose logits change with another vector for padding in the tables of these sides."""
     fill(built, case, sides)
     moved = (logits_of(built, case) - before).abs() > 1e-9
     if case["tie_weights"]:
@@ -296,7 +296,7 @@ LITTLE_DROPOUT = 1e-7
 
 @transformer.property("in training, dropout is applied to embedding plus position, on both sides", points=1)
 def transformer_dropout(subject, case):
-    """Asked with a very little dropout: with much of it, the target would hardly hear of the source."""
+    """Asked with very little dropout: with much of it, almost nothing of the source would reach the target."""
     built = filled(subject, case, dropout=LITTLE_DROPOUT)
     with built.unobserved():
         before = logits_of(built, case)
@@ -312,11 +312,20 @@ def transformer_dropout(subject, case):
     )
 
 
+@transformer.advice("what `forward` makes is on the device of the ids")
+def transformer_device(subject, case):
+    expect(
+        filled(subject, case).makes_tensors_on_the_device(case["src_ids"], case["tgt_ids"]),
+        "On a GPU your model would fail: a tensor that it makes in `forward` stays on the CPU, where it meets others. "
+        "Put masks on the device of the ids.",
+    )
+
+
 @transformer.misconception
 class ForgetsTheFuture(Transformer):
     """Your target mask hides padding but not the future.
 
-    So every position sees the very token that it is to predict.
+    So every position sees the very token that it has to predict.
     """
 
     def target_mask(self, tgt_ids):

@@ -8,7 +8,7 @@ from course_lib import you_are_the_grader
 from course_lib.checking.written_test import WrittenTest
 from course_lib.exercises.encoder_decoder import decoder_layer as tested
 
-FLOW = (  # mistakes by which an output sees something else than it should
+FLOW = (  # mistakes by which an output sees something other than it should
     "LooksAtItselfTwice",
     "LooksAtItselfTwiceUnmasked",
     "LooksAtItselfWithTheMemoryMask",

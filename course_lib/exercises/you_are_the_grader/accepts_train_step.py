@@ -34,8 +34,8 @@ accepts_train_step = WrittenTest(
     minutes=9,
     difficulty=3,
     hints=[
-        "Make a WatchedModel and a deep copy of it. On the copy, compute what is right yourself: BOS and the targets "
-        "before, cross-entropy without padding, backward. Then run train_step on the original.",
+        "Make a WatchedModel and a deep copy of it. On the copy, compute what is right yourself: the shifted targets "
+        "with BOS in front, cross-entropy without padding, backward. Then run train_step on the original.",
         "Use torch.optim.SGD with a learning rate of 0.5. Afterwards each parameter should be old - 0.5 * gradient, "
         "with all gradients together shortened to max_norm if they are longer. Try a small max_norm and a huge one.",
         "Put something into every .grad before the call, and put the model into evaluation mode: a right step forgets "

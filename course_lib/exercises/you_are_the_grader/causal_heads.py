@@ -37,7 +37,7 @@ causal_heads = Exercise(
     hints=[
         "Follow one token: (batch, time, d_model). Its d_model numbers lie side by side in memory. Which of them go to "
         "head 0, and which numbers does .view(batch, num_heads, time, d_k) give to head 0?",
-        "view and reshape never change the order of the numbers. Cut the last axis first, then exchange two axes.",
+        "view and reshape never change the order of the numbers. Cut the last axis first, then swap two axes.",
         "Split: .view(batch, time, num_heads, d_k).transpose(1, 2). Merge is the same backwards: .transpose(1, 2), "
         "then .reshape(batch, time, d_model).",
         "Only the line that splits is wrong. `split_heads` of notebook 4 does it right.",
@@ -111,7 +111,7 @@ def heads_gradients(subject, case):
 
 @causal_heads.misconception
 def splits_by_view(q, k, v, num_heads):
-    """The heads are cut out of the whole sequence by view. Cut the features of each token, then exchange two axes.
+    """The heads are cut out of the whole sequence by view. Cut the features of each token, then swap two axes.
 
     A head then holds pieces of other tokens, in the wrong places, and the causal mask no longer knows what is later."""
     batch, time, d_model = q.shape
@@ -126,7 +126,7 @@ def splits_by_view(q, k, v, num_heads):
 @causal_heads.misconception
 def splits_and_merges_by_view(q, k, v, num_heads):
     """The heads are cut out of the whole sequence by view, and put back the same way. Cut the features of each token,
-    then exchange two axes.
+    then swap two axes.
 
     No head sees the whole sequence: each has a stretch of the time axis to itself."""
     batch, time, d_model = q.shape
@@ -140,7 +140,7 @@ def splits_and_merges_by_view(q, k, v, num_heads):
 
 @causal_heads.misconception
 def merges_by_view(q, k, v, num_heads):
-    """The split is right, but the heads are put together without exchanging head and time again.
+    """The split is right, but the heads are put together without swapping head and time back.
 
     The results of different positions end up in one row."""
     q, k, v = split_heads(q, num_heads), split_heads(k, num_heads), split_heads(v, num_heads)

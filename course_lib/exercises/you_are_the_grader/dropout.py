@@ -13,7 +13,7 @@ from course_lib.checking.inputs import normal
 
 
 def uniform(*shape: int, seed: int) -> Tensor:
-    """Noise that is nowhere near a p of the cases: 0.05, 0.15, …, 0.95."""
+    """Noise that is never close to a p of the cases: 0.05, 0.15, …, 0.95."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(0, 10, shape, generator=generator).double() / 10 + 0.05
 
@@ -128,7 +128,7 @@ def divides_by_p(x, noise, p, training):
 
 @dropout.misconception
 def keeps_with_probability_p(x, noise, p, training):
-    """You keep what should be dropped: p is the probability to be dropped."""
+    """You keep what should be dropped: p is the probability of being dropped."""
     if not training:
         return x
     kept = noise < p
@@ -137,7 +137,7 @@ def keeps_with_probability_p(x, noise, p, training):
 
 @dropout.misconception
 def keeps_p_and_divides_by_it(x, noise, p, training):
-    """You take p for the probability to be kept. It is the probability to be dropped.
+    """You take p for the probability of being kept. It is the probability of being dropped.
 
     The expected value stays, but another share is dropped."""
     if not training:
@@ -171,7 +171,7 @@ def never_drops(x, noise, p, training):
 
 @dropout.misconception
 def drops_in_evaluation_alone(x, noise, p, training):
-    """The two modes are exchanged: you drop in evaluation and not in training."""
+    """The two modes are swapped: you drop in evaluation and not in training."""
     if training:
         return x
     kept = noise >= p

@@ -51,7 +51,7 @@ perplexity = Exercise(
         "The second is a mean of means. A batch of 3 targets and a batch of 300 should not have the same say. Add up "
         "the losses of all real targets, count the targets, divide once.",
         "The mean loss of a batch times its number of real targets is the sum: total += loss.item() * number; "
-        "count += number. The logarithm comes off at the very end: math.exp(total / count).",
+        "count += number. Undo the logarithm at the very end: math.exp(total / count).",
     ],
 )
 
@@ -305,7 +305,7 @@ def sums_the_losses(model, batches, bos_id, pad_id):
 
 @perplexity.misconception
 def is_not_shifted(model, batches, bos_id, pad_id):
-    """You give the decoder the targets themselves. It should be given the targets before: shift_right.
+    """You give the decoder the targets themselves. It should be given the targets shifted by one place: shift_right.
 
     At each position it sees the token that it is asked for."""
     model.eval()
