@@ -64,18 +64,21 @@ PURPOSES = {
 
 def install(purpose: str, cpu: bool) -> int:
     extras, content = PURPOSES[purpose]
-    print(f"Step 1 of 3: the environment in .venv, with Python {sys.version.split()[0]}", flush=True)
+    steps = [
+        ("pip itself", ["pip", "setuptools"]),
+        (content, ["--no-build-isolation", "-e", f".[{extras}]"]),
+    ]
+    if cpu:  # only this one package comes from that index; what it needs comes with the rest
+        steps.insert(1, ("PyTorch's build for CPUs", ["--index-url", CPU_INDEX, "--no-deps", "torch"]))
+    print(f"Step 1 of {1 + len(steps)}: the environment in .venv, with Python {sys.version.split()[0]}", flush=True)
     complaint = make_environment()
     if complaint:
         print(complaint, file=sys.stderr)
         return 1
-    print("Step 2 of 3: pip itself", flush=True)
-    if not pip("pip", "setuptools"):
-        return 1
-    print(f"Step 3 of 3: {content}", flush=True)
-    index = ["--extra-index-url", CPU_INDEX] if cpu else []
-    if not pip(*index, "--no-build-isolation", "-e", f".[{extras}]"):
-        return 1
+    for number, (what, arguments) in enumerate(steps, start=2):
+        print(f"Step {number} of {1 + len(steps)}: {what}", flush=True)
+        if not pip(*arguments):
+            return 1
     # No "Jupyter news" question and no search for updates: the course needs no network.
     news = ["labextension", "disable", "--level=sys_prefix", "@jupyterlab/apputils-extension:announcements"]
     subprocess.run([str(python_of(VENV)), "-m", "jupyter", *news], capture_output=True)

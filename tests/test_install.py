@@ -78,6 +78,17 @@ def test_an_environment_of_somebody_else_is_left_alone(tmp_path, monkeypatch):
     assert list((tmp_path / ".venv").iterdir()) == []
 
 
+def test_only_pytorch_comes_from_pytorchs_own_index(monkeypatch, capsys):
+    calls = []
+    monkeypatch.setattr(install, "make_environment", lambda: "")
+    monkeypatch.setattr(install, "pip", lambda *arguments: calls.append(arguments) or len(calls) < 3)
+    assert install.install("lab", cpu=True) == 1  # the third call fails
+    first, torch, rest = calls
+    assert torch == ("--index-url", install.CPU_INDEX, "--no-deps", "torch")
+    assert install.CPU_INDEX not in first + rest and ".[lab,grader]" in rest
+    assert "Step 4 of 4" in capsys.readouterr().out
+
+
 def test_without_a_network_it_ends_with_a_sentence(tmp_path):
     for name in ("install.py", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path)
