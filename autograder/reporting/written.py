@@ -26,7 +26,7 @@ from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
 from autograder.classroom.answers import grade_id_of
-from autograder.classroom.book import one_at_a_time, open_book
+from autograder.classroom.book import one_at_a_time, open_book, penalise_again
 from autograder.classroom.course import Course, CourseError
 from autograder.reporting.export import defused, undivided
 from autograder.reporting.feedback import QUESTION, cleaned_markdown
@@ -124,6 +124,8 @@ def mark_written(course: Course, assignments: Sequence[str], tables: Sequence[Pa
             for question in questions_of(course, assignment):
                 own = [mark for mark in marks if mark.question == question.name]
                 outcomes.append(one_question(course, question, own, given))
+            with open_book(course) as gradebook:
+                penalise_again(course, gradebook, assignment)
     known = {outcome.question.id for outcome in outcomes}
     strange = [row for row in given if row.question not in known]
     if strange:
