@@ -284,6 +284,10 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
                 patience=Patience(cell=options.seconds, submission=options.budget),
                 progress=tell,
             )
+        if summary.graded and (course.root / "written" / assignment).is_dir():
+            from autograder.reporting.written import close_what_is_marked  # slow to import
+
+            close_what_is_marked(course, assignment)
         show_summary(course, summary, options.force)
         if summary.left:
             interrupted = True

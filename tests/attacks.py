@@ -1467,13 +1467,13 @@ def checks_are_deleted(notebook: NotebookNode) -> NotebookNode:
     return notebook
 
 
-@on_the_file("The answer is deleted.", proof=(f"The cell {TARGET} was deleted",))
+@on_the_file("The answer is deleted.", proof=(f"The cell {TARGET} is missing",))
 def answer_is_deleted(notebook: NotebookNode) -> NotebookNode:
     notebook.cells.remove(cell_of(notebook, TARGET))
     return notebook
 
 
-@on_the_file("All cells but the honest answer are deleted.", proof=(f"The cell {TARGET} was deleted",))
+@on_the_file("All cells but the honest answer are deleted.", proof=(f"The cell {TARGET} is missing",))
 def nearly_all_is_deleted(notebook: NotebookNode) -> NotebookNode:
     notebook.cells = [cell_of(notebook, WITNESS)]
     return notebook

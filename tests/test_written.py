@@ -19,7 +19,7 @@ from autograder.classroom.class_folder import CONFIG
 from autograder.classroom.course import Course, CourseError
 from autograder.cli import main
 from autograder.reporting.feedback import write_feedback
-from autograder.reporting.written import criteria_in, mark_written
+from autograder.reporting.written import close_what_is_marked, criteria_in, mark_written
 
 pytestmark = [
     pytest.mark.xdist_group("written"),
@@ -191,8 +191,10 @@ def test_marks_stay_through_regrading(course):
     hand_in(course, "ada", ANSWERS["ada"])  # graded anew
     hand_in(course, "cem", "Something else.")  # handed in again
     assert marked(course)["ada"] == (2.0, True, "Well said."), "nbgrader asks for a second look"
-    (outcome,) = mark_written(course, [STEM])
+    close_what_is_marked(course, STEM)
     assert marked(course)["ada"] == (2.0, False, "Well said."), "the same answer needs none"
+    assert marked(course)["cem"] == (1.0, True, None)
+    (outcome,) = mark_written(course, [STEM])
     assert marked(course)["cem"] == (1.0, True, None)
     assert outcome.problems == ["cem has handed in another answer since it was marked 1. Look at it again."]
     assert len(mark_written(course, [STEM])[0].problems) == 1, "until somebody has"
