@@ -1460,7 +1460,7 @@ def check_is_edited(notebook: NotebookNode) -> NotebookNode:
     return notebook
 
 
-@on_the_file("The checks are deleted.", words="deleted")
+@on_the_file("The checks are deleted.", words="missing")
 def checks_are_deleted(notebook: NotebookNode) -> NotebookNode:
     gone = (f"{TARGET}_check", f"{TARGET}_hidden")
     notebook.cells = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") not in gone]

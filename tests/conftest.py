@@ -67,10 +67,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
 
 @pytest.hookimpl(tryfirst=True)  # before any fixture draws
 def pytest_runtest_setup() -> None:
-    """Every test draws the same random numbers in every run, whichever tests its process had before."""
+    """Every test draws the same random numbers in every run, whichever tests its process had before.
+
+    And nbgrader is asked once for the version of its gradebook: it starts a process of a second for each new one.
+    """
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.manual_seed(0)
+    nbgrader = sys.modules.get("nbgrader.api")
+    if nbgrader is not None and not hasattr(nbgrader.get_alembic_version, "cache_info"):
+        vars(nbgrader)["get_alembic_version"] = functools.cache(nbgrader.get_alembic_version)
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, Route, TimeoutError, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -106,6 +107,13 @@ def browser_page(chromium: str, files: Path | None = None) -> Iterator[tuple[Pag
         page.route("**/*", keep_inside)
         yield page, elsewhere
         browser.close()
+
+
+def wcag_problems(page: Page, within: str = "html") -> list[tuple[str, list[str]]]:
+    """What axe-core finds against WCAG AA (contrast, names, alt texts, …): the rule, and the elements that break it."""
+    rules = {"runOnly": ["wcag2a", "wcag2aa"], "resultTypes": ["violations"]}
+    found = Axe().run(page, context=within, options=rules)
+    return [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found.response["violations"]]
 
 
 def open_notebook(page: Page, address: str, name: str) -> None:

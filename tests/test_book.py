@@ -22,10 +22,9 @@ import nbformat
 import pytest
 import torch
 import yaml
-from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
 from course import solved
-from lab import TOKEN, browser_page, find_chromium
+from lab import TOKEN, browser_page, find_chromium, wcag_problems
 from playwright.sync_api import expect
 from release import released_notebook
 
@@ -212,9 +211,7 @@ def test_pages_fit_a_telephone_and_meet_wcag_aa_in_light_and_dark(served):
             page.goto(f"{served}/{name}")
             expect(page.locator("html")).to_have_attribute("data-theme", colours)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{name} is wider than {width}"
-            found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa"], "resultTypes": ["violations"]})
-            problems = [(each["id"], [node["html"] for node in each["nodes"]]) for each in found.response["violations"]]
-            assert problems == [], f"{name}, {width} wide, {colours}"
+            assert wcag_problems(page) == [], f"{name}, {width} wide, {colours}"
         assert elsewhere == [], "requests left the machine"
 
 

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 import torch
 from course import Course as ScratchCourse
-from lab import browser_page, contrast, find_chromium
+from lab import browser_page, contrast, find_chromium, wcag_problems
 from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -737,3 +737,10 @@ def test_the_page_in_a_browser(course: Course, page: str) -> None:
         assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
         tab.click("#toc a >> nth=0")
         assert tab.evaluate("scrollY") > 0
+        for scheme in ("light", "dark"):
+            tab.emulate_media(color_scheme=scheme)
+            assert wcag_problems(tab) == [], scheme
+        marks = tab.locator(".course-report [role=img]").evaluate_all("all => all.map(mark => mark.ariaLabel)")
+        assert {"passed", "failed"} <= set(marks)
+        alts = tab.locator("img").evaluate_all("all => all.map(picture => picture.alt)")
+        assert alts and all(alts)

@@ -460,6 +460,23 @@ def test_a_submission_that_kills_its_worker_costs_only_itself(monkeypatch, tmp_p
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
 
 
+def test_a_worker_goes_on_while_its_result_is_saved(monkeypatch):
+    monkeypatch.setattr(work, "do", fake_do)
+    monkeypatch.setattr("autograder.classroom.grade.Worker.close", close_without_warm)
+    begun = []
+    monkeypatch.setattr("autograder.classroom.grade.Worker.begin", lambda worker, task: begin(worker, begun, task))
+    workers = LocalWorkers([None])
+    results = workers.results([Task(STEM, student, "harmless", "", "") for student in ("ada", "bob", "eve")])
+    assert (next(results).verdict.student, begun) == ("ada", ["ada", "bob"])
+    assert [result.verdict.student for result in results] == ["bob", "eve"]
+    workers.close()
+
+
+def begin(worker, begun, task):
+    begun.append(task.student)
+    worker.connection.send(task)
+
+
 def close_without_warm(worker):
     worker.connection.close()
     worker.process.kill()

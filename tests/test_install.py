@@ -106,6 +106,20 @@ def imported_by(path: Path) -> set[str]:
     return found
 
 
+def test_what_students_run_starts_without_the_modules_that_only_posix_has():
+    """As on Windows: also nothing that the course imports may need them at once."""
+    program = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+sys.modules |= dict.fromkeys({sorted(POSIX_ONLY - {"posix"})!r})
+import install, autograder.working_copy, course_lib.student, course_lib.interactive
+from course_lib.exercises import all_exercises
+print(len(all_exercises()))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0 and int(done.stdout) > 100, done.stderr
+
+
 def test_what_students_run_imports_nothing_that_only_posix_has():
     assert len(FOR_EVERY_SYSTEM) > 100
     assert {

@@ -6,6 +6,7 @@ import copy
 import json
 import signal
 import socket
+import types
 
 import nbformat
 import pytest
@@ -22,6 +23,7 @@ from classroom import (
     submission,
     with_one_exercise,
 )
+from IPython.core.inputtransformer2 import TransformerManager
 from torch import nn
 
 from autograder.authoring import build
@@ -30,6 +32,7 @@ from autograder.judging.judge import USES_THE_REFERENCE, grade_id_of
 from autograder.judging.needed import could_define
 from autograder.judging.work import Task
 from autograder.walls.inside.walls import Limits
+from autograder.walls.inside.warm import look_for_magics_only_where_they_can_be
 from autograder.walls.inside.wire import Channel
 from autograder.walls.runners import Clock, Runner, RunnerError
 from autograder.walls.warm import Silence, Warm
@@ -440,3 +443,23 @@ def test_a_module_of_absurd_size_costs_the_judge_nothing():
     for module, words in ((Huge, "64,000,000 numbers in 1 parameters"), (Many, "5,000 numbers in 5,000 parameters")):
         report = grade(all_exercises()["FeedForward"], Subject(module))
         assert words in next(check.message for check in report.checks if check.passed is False)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%time 1\n",
+        "x = !ls\n",
+        "x?\n",
+        "%%capture\nprint(1)\n",
+        "if True:\n    %time 1\n",
+        "text = '''\n%time 1\n!ls\nx?\n'''\n",
+        "x = (1\n%2)\n",
+        "await something()\n",
+        "x = \n",
+    ],
+)
+def test_magics_are_found_where_they_can_be(cell):
+    shell = types.SimpleNamespace(input_transformer_manager=TransformerManager())
+    look_for_magics_only_where_they_can_be(shell)
+    assert shell.input_transformer_manager.transform_cell(cell) == TransformerManager().transform_cell(cell)

@@ -12,7 +12,7 @@ import shutil
 import nbformat
 import pytest
 from course import solved, without_demonstrations
-from lab import browser_page, find_chromium, open_notebook, run
+from lab import TOKEN, browser_page, find_chromium, open_notebook, run, wcag_problems
 from playwright.sync_api import expect
 from release import released_notebook, released_text
 
@@ -171,6 +171,23 @@ def test_pictures_and_formulas_show(stem, course, folder, lab, page):
     assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
     raw = page.locator(".jp-MarkdownOutput").all_inner_texts()
     assert not [text for text in raw if "{{" in text or "$$" in text]
+
+
+@pytest.mark.browser
+@in_a_browser
+@pytest.mark.xdist_group("00_start_here")
+def test_a_notebook_meets_wcag_aa_in_the_dark_theme_on_a_narrow_screen(course, folder, lab, page):
+    solved(course, "00_start_here")
+    shutil.copy(course.path("autograded", "00_start_here", "solution"), folder / "dark.ipynb")
+    themes = f"{lab}/lab/api/settings/@jupyterlab/apputils-extension:themes?token={TOKEN}"
+    page.request.put(themes, data={"raw": '{"theme": "JupyterLab Dark"}'})
+    open_notebook(page, lab, "dark.ipynb")
+    page.set_viewport_size({"width": 420, "height": 900})
+    expect(page.locator("body")).to_have_attribute("data-jp-theme-name", "JupyterLab Dark")
+    page.locator(".jp-OutputArea img").first.wait_for()
+    found = wcag_problems(page, within=".jp-MarkdownOutput, .jp-OutputArea")
+    page.request.put(themes, data={"raw": "{}"})
+    assert [each for each in found if each[0] != "scrollable-region-focusable"] == []  # those boxes are JupyterLab's
 
 
 WRONG = "def causal_mask(n):\n    return torch.ones(n, n).tril(1)"

@@ -574,7 +574,7 @@ def test_without_metadata_other_points_in_the_text_do_not_matter(
     result = redo(master, without_metadata(submission))
     (answer,) = [c for c in result.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == grade_id]
     assert answer.source == "An answer."
-    assert not any("missing" in note for note in result.notes)
+    assert not any("locked" in note for note in result.notes)
 
 
 def test_an_edited_demonstration_is_recognised_by_its_neighbours(

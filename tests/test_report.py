@@ -10,7 +10,7 @@ import threading
 from html.parser import HTMLParser
 
 import pytest
-from lab import browser_page, contrast, find_chromium
+from lab import browser_page, contrast, find_chromium, wcag_problems
 from made_up_class import (
     ASSIGNMENT,
     HOSTILE,
@@ -351,6 +351,15 @@ def test_one_student_across_assignments(course, html):
     page = Markup(path.read_text(encoding="utf-8"))
     text = " ".join(page.text.split())
     assert "=1+1 Doe, ken" in text and "1 day 3 hours late" in text and "not marked yet" in text
+    with course.gradebook() as gradebook:
+        gradebook.find_submission_notebook(ASSIGNMENT, ASSIGNMENT, "ken").late_submission_penalty = 2.5
+        gradebook.db.commit()
+        try:
+            again = write_report(course, student="ken").read_text(encoding="utf-8")
+        finally:
+            gradebook.find_submission_notebook(ASSIGNMENT, ASSIGNMENT, "ken").late_submission_penalty = None
+            gradebook.db.commit()
+    assert "1 day 3 hours late, 2.5 points off" in again
     assert "hedy" not in text and "radia" not in text
     links = [link for link in page.values("href") if link.startswith("#")]
     assert links == ["#02_masks"] and "02_masks" in page.values("id")
@@ -552,6 +561,8 @@ def test_browser_needs_no_sideways_scrolling(page, width, scheme):
     page.emulate_media(color_scheme=scheme)
     page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
     assert not scrolls_sideways(page)
+    if width == 390:
+        assert wcag_problems(page) == []
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     brightness = sum(map(int, re.findall(r"\d+", background))) / 3
     assert brightness > 200 if scheme == "light" else brightness < 60
@@ -559,7 +570,22 @@ def test_browser_needs_no_sideways_scrolling(page, width, scheme):
 
 @pytest.mark.browser
 @in_a_browser
-def test_browser_shows_the_projector_large_and_whole(page, address):
+def test_browser_shows_tables_and_long_names_whole_on_a_phone(page, tmp_path):
+    """What could not be placed is named by the LMS: such names are long, and have no spaces."""
+    course = with_answers(tmp_path, {"eva": ("causal_mask", "is_additive")})
+    name = "Zoe Unknown_412353_assignsubmission_file_/" + "homework_" * 9 + ".ipynb"
+    remember(course, tmp_path / "moodle.zip", [], [Lost("moodle.zip", name, "Who is that?")])
+    other = page.context.browser.new_page(viewport={"width": 420, "height": 900})
+    other.goto(write_report(course).as_uri())
+    assert not scrolls_sideways(other)
+    notable = other.get_by_role("table").locator("td", has_text="Most fail at").first
+    assert notable.bounding_box()["x"] + notable.bounding_box()["width"] <= 420
+    other.close()
+
+
+@pytest.mark.browser
+@in_a_browser
+def test_browser_shows_the_projector_large_and_whole(page, address, course):
     """Nothing is cut off or smaller than 18 pixels, on a projector and on a phone."""
     other = page.context.browser.new_page()
     other.goto(address.replace("report.html", "projector.html"))
@@ -574,6 +600,9 @@ def test_browser_shows_the_projector_large_and_whole(page, address):
     assert min(sizes) >= 18
     cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== 'inline').length"
     assert other.locator("main *").evaluate_all(cut) == 0
+    for name in ("projector.html", write_report(course, student="ken").name):
+        assert other.goto(address.replace("report.html", name)).ok
+        assert wcag_problems(other) == [], name
     other.close()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from lab import browser_page, find_chromium
+from lab import browser_page, find_chromium, wcag_problems
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook
 
@@ -351,6 +351,7 @@ def test_marks_are_entered_on_the_page_and_survive_closing_it(course, tmp_path):
             tab.emulate_media(color_scheme=scheme)
             tab.set_viewport_size({"width": width, "height": 900})
             assert not tab.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+            assert wcag_problems(tab) == [], scheme
         assert tab.title() == f"{STEM}/why · transformer" and complaints == [] and elsewhere == []
     (outcome,) = mark_written(course, [STEM], [saved])
     assert sorted(outcome.changes) == ["Ada Lovelace: no mark → 1", "ben: no mark → 0.5"]

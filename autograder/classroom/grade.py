@@ -307,23 +307,27 @@ class LocalWorkers:
         waiting = deque((task, 1) for task in tasks)  # with the number of the attempt
         idle = list(self.workers)
         busy: dict[Connection, tuple[Worker, Task, int]] = {}
+        found: list[Result] = []
         while waiting or busy:
             while waiting and idle:
                 worker, (task, attempt) = idle.pop(), waiting.popleft()
                 worker.begin(task)
                 busy[worker.connection] = worker, task, attempt
+            yield from found  # only now: while these are saved, everybody has something to do
+            found = []
             for connection in self.wait_for_some(list(busy)):
                 worker, task, attempt = busy.pop(connection)
                 result = worker.result()
                 idle.append(worker if result else self.replace(worker))
                 if result:
-                    yield result
+                    found.append(result)
                 elif worker.is_overdue:
-                    yield never_finished(task)
+                    found.append(never_finished(task))
                 elif attempt < ATTEMPTS:
                     waiting.append((task, attempt + 1))
                 else:
-                    yield lost(task)
+                    found.append(lost(task))
+        yield from found
 
     def wait_for_some(self, busy: list[Connection]) -> list[Connection]:
         """The connections of workers that have finished, have died, or have been stopped because they never finish."""

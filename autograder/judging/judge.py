@@ -118,7 +118,7 @@ class Submission:
     @property
     def trains(self) -> bool:
         """Whether right answers use optimisers."""
-        return any("optim" in inspect.getsource(all_exercises()[name].reference) for name in self.exercises)
+        return any(map(makes_an_optimiser, self.exercises))
 
     @functools.cached_property
     def exercises(self) -> list[str]:
@@ -481,6 +481,12 @@ def verdict(name: str, visible: Report, concealed: Report, answer: str) -> Exerc
 
 
 @functools.cache
+def makes_an_optimiser(name: str) -> bool:
+    """Whether the right answer to an exercise does."""
+    return "optim" in inspect.getsource(all_exercises()[name].reference)
+
+
+@functools.cache
 def exercise_names() -> frozenset[str]:
     return frozenset(all_exercises())
 
@@ -491,7 +497,12 @@ def grade_id_of(cell: NotebookNode) -> str:
 
 def exercise_of(cell: NotebookNode) -> str | None:
     """The exercise that a check cell, visible or hidden, belongs to; None for any other cell."""
-    grade_id = grade_id_of(cell)
+    return checked_by(grade_id_of(cell))
+
+
+@functools.lru_cache(maxsize=4096)
+def checked_by(grade_id: str) -> str | None:
+    """The exercise that the check with this grade id belongs to."""
     for suffix in (CHECK, HIDDEN):
         name = grade_id.removesuffix(suffix)
         if name != grade_id and name in exercise_names():

@@ -501,7 +501,9 @@ class Match:
             self.notes.add("Cells of the text or demonstrations are missing. They were restored.")
 
     def note_changes(self, place: Place, cell: Cell) -> None:
-        is_older = place.is_locked and cell.is_as_some_release_had_it  # the class has changed its points since
+        # The class may have changed its points since. Without metadata, only the text tells.
+        has_other_points = not cell.grade_id and without_points(cell.plain) == without_points(place.plain)
+        is_older = place.is_locked and (cell.is_as_some_release_had_it or has_other_points)
         if place.kind != cell.kind and (place.is_answer or place.is_locked):
             self.notes.add(f"{place.what} was turned from {place.kind} into {cell.kind}. It is {place.kind} again.")
         if place.is_locked and not is_older and cell.plain not in (place.plain, plain(place.cell.source)):

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import ast
 import functools
+import marshal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
+from autograder.walls.inside.runner import file_of
 from autograder.walls.inside.wire import encode
 from course_lib.exercises import all_exercises
 
@@ -183,8 +188,17 @@ def revealed_after(exercise: str, following: str | None = None) -> list[tuple[st
 
 @functools.cache
 def message_that_reveals(exercise: str, following: str | None = None) -> bytes:
-    """What is sent to a runner when `exercise` is graded."""
-    return encode({"do": "reveal", "definitions": revealed_after(exercise, following)})
+    """What is sent to a runner when `exercise` is graded: also compiled, since every runner needs it."""
+    definitions = [
+        (module, name, source, compiled(source, file_of(module)))
+        for module, name, source in revealed_after(exercise, following)
+    ]
+    return encode({"do": "reveal", "definitions": definitions})
+
+
+def compiled(source: str, file: str) -> Tensor:
+    """The bytes of a code object, as a runner of the same Python reads them."""
+    return torch.frombuffer(bytearray(marshal.dumps(compile(source, file, "exec"))), dtype=torch.uint8)
 
 
 def source_of(module: str, name: str) -> str:

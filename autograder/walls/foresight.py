@@ -21,6 +21,7 @@ from torch import Tensor
 from autograder.walls.inside.wire import bytes_of, encode
 
 BEGINNING = b""  # in the life of a function or class
+SCALARS, COLLECTIONS = frozenset([type(None), bool, int, float, str]), (tuple, list, set)
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,13 @@ def key_of(before: bytes, operation: str, details: Sequence[Any]) -> bytes:
 
 def feed(digest: Any, value: Any) -> None:
     """Put a value into a digest, with its type, so that no two values look alike."""
-    if isinstance(value, Tensor):
+    if type(value) in SCALARS:
+        text = repr(value)
+        digest.update(f"{type(value).__name__} {len(text)} {text} ".encode())
+    elif isinstance(value, Tensor):
         digest.update(f"tensor {value.dtype} {tuple(value.shape)} ".encode())
         digest.update(bytes_of(value))
-    elif isinstance(value, tuple | list | set):
+    elif isinstance(value, COLLECTIONS):
         digest.update(f"{type(value).__name__} {len(value)} ".encode())
         for item in sorted(value, key=repr) if isinstance(value, set) else value:
             feed(digest, item)

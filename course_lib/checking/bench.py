@@ -10,6 +10,7 @@ import contextlib
 import inspect
 import io
 import linecache
+import sys
 import sysconfig
 import traceback
 import warnings
@@ -32,6 +33,9 @@ LIBRARY_FOLDERS = tuple({sysconfig.get_path(name) for name in ("stdlib", "pureli
 Place = int | tuple[int, ...]  # of a tuple's member, or of a member of its member
 
 PRINTED_AT_MOST = 600  # characters of one call
+
+# Asked of every value, so made once: `tuple | list` would be made anew each time.
+SEQUENCES, COLLECTIONS, SCALARS = (tuple, list), (tuple, list, set), (bool, int, float, str)
 
 
 @dataclass(frozen=True)
@@ -278,39 +282,43 @@ def run(function: Any, args: Sequence[Any], copy: bool = True) -> tuple[Any, tup
 
 
 def run_once(function: Any, args: Sequence[Any], copy: bool, dtype: torch.dtype | None) -> tuple[Any, tuple[int, ...]]:
-    copies = [copy_of(argument) for argument in args] if copy else list(args)
-    before = [copy_of(argument) for argument in copies]
+    copies = [copy_of(argument) for argument in args]
+    before, given = (args, copies) if copy else (copies, args)
     try:
-        with quiet_and_seeded(), default_dtype(dtype):
-            result = function(*copies)
+        with QuietAndSeeded(), default_dtype(dtype):
+            result = function(*given)
     except (Exception, SystemExit) as error:
         # The stub raises it without a message; torch's own (an operator that does not exist) carry one.
         if isinstance(error, NotImplementedError) and not str(error):
             raise NotAttempted from None
         raise locate(error) from None
-    pairs = enumerate(zip(before, copies, strict=True))
+    pairs = enumerate(zip(before, given, strict=True))
     return result, tuple(position for position, (old, new) in pairs if not same_input(old, new))
 
 
-@contextlib.contextmanager
-def quiet_and_seeded() -> Iterator[None]:
-    """Same random numbers for everyone, none taken from the student's own stream; no output.
+class QuietAndSeeded:
+    """Same random numbers for everyone, none taken from the student's own stream; no output, no warnings.
 
-    Anything on stderr in a graded cell would cost all of its points in nbgrader.
+    Anything on stderr in a graded cell would cost all of its points in nbgrader. A context manager for each of these
+    would take longer than the call itself, of which a check makes hundreds.
     """
-    with (
-        warnings.catch_warnings(),
-        torch.random.fork_rng(devices=[]),
-        contextlib.redirect_stderr(io.StringIO()),
-        contextlib.redirect_stdout(Shortened()) as printed,
-    ):
+
+    def __enter__(self) -> None:
+        self.warnings = warnings.catch_warnings()
+        self.warnings.__enter__()
         warnings.simplefilter("ignore")
+        self.numbers = torch.default_generator.get_state()
         torch.default_generator.manual_seed(0)  # torch.manual_seed would cost more than the call it seeds
-        try:
-            yield
-        finally:
-            if printed.getvalue():
-                HEARD.append(printed.getvalue())
+        self.before = sys.stdout, sys.stderr
+        self.printed = Shortened()
+        sys.stdout, sys.stderr = self.printed, io.StringIO()
+
+    def __exit__(self, *error: Any) -> None:
+        sys.stdout, sys.stderr = self.before
+        torch.default_generator.set_state(self.numbers)
+        self.warnings.__exit__(*error)
+        if printed := self.printed.getvalue():
+            HEARD.append(printed)
 
 
 HEARD: list[str] = []  # what the student's code has printed since `listening` began
@@ -340,11 +348,13 @@ def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
     Checks compute in float64, and nobody who writes `torch.zeros(n, m)` should have to know.
     """
     before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype or before)
+    if dtype is not None and dtype is not before:
+        torch.set_default_dtype(dtype)
     try:
         yield
     finally:
-        torch.set_default_dtype(before)
+        if torch.get_default_dtype() is not before:  # the student's code may have changed it, too
+            torch.set_default_dtype(before)
 
 
 def dtype_of(value: Any) -> torch.dtype | None:
@@ -355,7 +365,7 @@ def dtype_of(value: Any) -> torch.dtype | None:
         return next((p.dtype for p in value.parameters() if p.is_floating_point()), None)
     if isinstance(value, dict):
         value = list(value.values())
-    if isinstance(value, tuple | list):
+    if isinstance(value, SEQUENCES):
         return next((dtype for item in value if (dtype := dtype_of(item)) is not None), None)
     if is_dataclass(value) and not isinstance(value, type):
         return dtype_of([getattr(value, field.name) for field in fields(value)])
@@ -366,7 +376,7 @@ def copy_of(value: Any) -> Any:
     """A deep copy of plain data."""
     if isinstance(value, Tensor):
         return value.detach().clone()
-    if isinstance(value, tuple | list | set):
+    if isinstance(value, COLLECTIONS):
         return type(value)(copy_of(item) for item in value)
     if isinstance(value, dict):
         return {key: copy_of(item) for key, item in value.items()}
@@ -378,8 +388,11 @@ def copy_of(value: Any) -> Any:
 def same_input(old: Any, new: Any) -> bool:
     """Whether an argument is as it was before the call."""
     if isinstance(old, Tensor):
-        return old.shape == new.shape and torch.equal(torch.nan_to_num(old), torch.nan_to_num(new.detach()))
-    if isinstance(old, tuple | list):
+        if old.shape != new.shape:
+            return False
+        new = new.detach()
+        return torch.equal(old, new) or torch.equal(torch.nan_to_num(old), torch.nan_to_num(new))
+    if isinstance(old, SEQUENCES):
         return len(old) == len(new) and all(map(same_input, old, new))
     if isinstance(old, dict):
         return old.keys() == new.keys() and all(same_input(old[key], new[key]) for key in old)
@@ -395,7 +408,7 @@ def plain(value: Any) -> Any:
         return Opaque("nested or sparse tensor") if tensor.is_nested or tensor.layout != torch.strided else tensor
     if isinstance(value, np.generic):
         return value.item()
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, SCALARS):
         return value
     if isinstance(value, tuple):
         return tuple(plain(item) for item in value)

@@ -14,12 +14,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .bench import Answer, Bench, NotAttempted, NotPossible, StudentError
+from .bench import SCALARS, SEQUENCES, Answer, Bench, NotAttempted, NotPossible, StudentError
 from .twins import FRESH, REGISTRIES, can_be_copied, may_keep_something
 
 Step = tuple[str, tuple[Any, ...]]  # an operation of the bench, and its details
 # These should leave a module as it is.
 READING = ("shapes", "buffers", "state", "call", "gradient", "gradients", "parameter_gradients")
+MOST_COMMON = frozenset([type(None), bool, int, float, str])
 EMPTY = {name: value for name, value in FRESH.items() if isinstance(value, dict) and name not in REGISTRIES}
 
 
@@ -210,10 +211,13 @@ def outcome_of(moment: Moment) -> Answer:
 
 def key_of(value: Any) -> Hashable:
     """The same for the same details. Of tensors: for the same object with the same numbers in it."""
+    kind = type(value)
+    if kind in MOST_COMMON:
+        return kind, value
     if isinstance(value, Tensor):
         return id(value), value._version
+    if isinstance(value, SEQUENCES):
+        return kind, tuple([key_of(item) for item in value])
     if isinstance(value, Mapping):
-        return tuple((name, key_of(item)) for name, item in value.items())
-    if isinstance(value, tuple | list):
-        return type(value), tuple(key_of(item) for item in value)
-    return (type(value), value) if value is None or isinstance(value, bool | int | float | str) else id(value)
+        return tuple([(name, key_of(item)) for name, item in value.items()])
+    return (kind, value) if isinstance(value, SCALARS) else id(value)

@@ -88,7 +88,6 @@ class Examination:
         is_last = not any(later.points for later in self.exercise.properties[position + 1 :])
         for number, case in enumerate(self.cases):
             asked = self.asked()
-            where = f"On the input {describe_case(case)}: " if case else ""
             heard: list[str] = []
             try:
                 with at_most(self.seconds), listening() as heard:
@@ -105,18 +104,19 @@ class Examination:
                 if self.seconds is None:  # nobody is waiting in a notebook: an interrupt is meant for the whole program
                     raise
                 why = f"was still running after {self.seconds:g} s" if isinstance(end, TimeIsUp) else "was interrupted"
-                message = f"{where}your code {why}. Is there a loop that does not end?"
+                message = f"{on_the_input(case)}your code {why}. Is there a loop that does not end?"
                 return CheckResult(prop.name, False, message, 0.0, prop.points), "stopped"
             except Failure as failure:
-                message = where + failure.message
+                message = on_the_input(case) + failure.message
                 difference = failure.difference or self.difference(position, number, asked.trace)
                 return CheckResult(prop.name, False, message, 0.0, prop.points, difference), "wrong"
             except Exception as error:  # a result so strange that the property itself stumbled over it
-                message = f"{where}the result could not be examined ({type(error).__name__}: {error})."
+                reason = f"{type(error).__name__}: {error}"
+                message = f"{on_the_input(case)}the result could not be examined ({reason})."
                 return CheckResult(prop.name, False, message, 0.0, prop.points), "wrong"
             finally:
                 self.traces[position, number, False] = asked.trace
-                if heard and where not in dict(self.printed):
+                if heard and (where := on_the_input(case)) not in dict(self.printed):
                     self.printed.append((where, heard[0]))
         return CheckResult(prop.name, True, "", prop.points, prop.points), "right"
 
@@ -128,7 +128,7 @@ class Examination:
             a is not b and not same_answer(a, b) for a, b in zip(values, case.values())
         )
         asked_about = dict(zip(names, values)) if is_other and not self.exercise.is_class else case
-        return f"On the input {describe_case(asked_about)}: " if asked_about else ""
+        return on_the_input(asked_about)
 
     def difference(self, position: int, number: int, trace: Sequence[Event]) -> Difference | None:
         """What can be drawn where a property failed without a picture: the last answer beside the reference's."""
@@ -181,6 +181,11 @@ def describe_error(exercise: Exercise, error: StudentError) -> str:
     if error.kind == "TypeError":
         return f"calling {exercise.call} did not work. {error.message}"
     return f"your code raised {error}"
+
+
+def on_the_input(case: Case) -> str:
+    """How a message about a case begins."""
+    return f"On the input {describe_case(case)}: " if case else ""
 
 
 def describe_case(case: Case) -> str:

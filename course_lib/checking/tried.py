@@ -16,6 +16,7 @@ from .diagnosis import deed_of, sentence_of
 from .disguise import Implementation, disguised, text_of
 from .exercise import REGISTRY, Case, Exercise
 from .patience import TimeIsUp, at_most
+from .programs import Program
 from .properties import NOTHING_WRITTEN, Examination, describe_case, describe_error, describe_value, failed
 from .report import CheckResult, Diagnosis, Outcome, Report
 from .subject import Subject
@@ -151,9 +152,15 @@ def accepts(exercise_name: str, wrong_test: str, name: str) -> bool:
     exercise = REGISTRY[exercise_name]
     assert isinstance(exercise, WrittenTest)
     test = next(wrong for wrong in exercise.misconceptions if wrong.__name__ == wrong_test)
-    implementation = {**exercise.right, **exercise.mistakes}[name]
-    program = disguised(exercise.tested, implementation, random.Random(0))
-    return reply_to(Subject(test), {"program": program, "is_right": True}).accepts
+    return reply_to(Subject(test), {"program": in_a_disguise(exercise_name, name), "is_right": True}).accepts
+
+
+@functools.cache
+def in_a_disguise(exercise_name: str, name: str) -> Program:
+    """An implementation that the tests of an exercise are asked about, always in the same disguise."""
+    exercise = REGISTRY[exercise_name]
+    assert isinstance(exercise, WrittenTest)
+    return disguised(exercise.tested, {**exercise.right, **exercise.mistakes}[name], random.Random(0))
 
 
 # --- what would have shown a mistake, and how a right answer differs ------------------------------------------------

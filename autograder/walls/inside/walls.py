@@ -20,6 +20,7 @@ import contextlib
 import ctypes
 import errno
 import functools
+import importlib
 import importlib.util
 import json
 import os
@@ -306,7 +307,19 @@ def get_ready(hidden: Sequence[Path], scratch: Path) -> None:
     _all_can_read((*interpreter_paths(), scratch.parent))
     for tree in _usual_trees():
         _rules_for(tree, tuple(hidden))
-    _unconditional()
+    _get_to_know_the_machine()
+
+
+@functools.cache
+def _get_to_know_the_machine() -> None:
+    """Do for the first time what each runner does: a module is then imported, a function of libc found."""
+    _filter()
+    landlock_version()
+    seccomp_works()
+    _tasks_of_the_machine()
+    importlib.import_module("resource")
+    for name in ("capset", "mallopt", "mount", "unshare"):
+        getattr(_libc(), name, None)
 
 
 def die_with(parent: int) -> None:

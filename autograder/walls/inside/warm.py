@@ -15,9 +15,12 @@ never holds it: what one notebook may see has to be written in another, and free
 
 from __future__ import annotations
 
+import ast
+import bisect
 import contextlib
 import ctypes
 import gc
+import importlib
 import json
 import os
 import select
@@ -26,7 +29,9 @@ import signal
 import socket
 import sys
 import tempfile
+import types
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +39,7 @@ from . import runner, walls
 
 
 def warm_shell() -> Any:
-    """An IPython shell that has everything imported, and has shown a traceback once (the first is slow)."""
+    """An IPython shell that has everything imported, and has shown a value and a traceback (the first are slow)."""
     os.environ.setdefault("MPLBACKEND", "agg")
     import matplotlib.pyplot as plt
     import torch
@@ -42,6 +47,7 @@ def warm_shell() -> Any:
     from traitlets.config import Config
 
     torch.set_num_threads(1)
+    set_seeds_quickly()
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "NoColor"
@@ -50,15 +56,46 @@ def warm_shell() -> Any:
     shell = InteractiveShell.instance(config=config)
     vars(shell)["_showtraceback"] = lambda *_: None  # the judge is told of errors in its own way
     vars(shell)["_tee"] = lambda channel: contextlib.nullcontext()  # otherwise it keeps everything that is ever printed
+    look_for_magics_only_where_they_can_be(shell)
     shell.db = {}  # %cd notes in it where it has been, and a runner cannot write to the files of a profile
     warnings.filterwarnings("ignore", message=".*non-interactive.*")
     torch.softmax(torch.ones(2, 3) @ torch.ones(3, 2), dim=-1)
     plt.close(plt.figure())
+    assert shell.display_formatter is not None
+    shell.display_formatter.format(0)
     out = sys.stdout
     sys.stdout = runner.Printed()
     shell.run_cell("1 / 0", store_history=False)
     sys.stdout = out
     return shell
+
+
+def set_seeds_quickly() -> None:
+    """For each kind of device, torch.manual_seed writes down where it was called from, in case the device refuses the
+    seed later. In a runner there will never be a device, and this takes a hundred times as long as the rest.
+    """
+    for device in ("cuda", "xpu", "mtia"):
+        module = importlib.import_module(f"torch.{device}")
+        if hasattr(module, "traceback"):
+            vars(module)["traceback"] = types.SimpleNamespace(format_stack=list)
+
+
+def look_for_magics_only_where_they_can_be(shell: Any) -> None:
+    """IPython takes each cell apart into tokens, several times longer than it takes to run it. No line of a cell that
+    is Python already can be a magic, a shell command or a question mark."""
+    manager = shell.input_transformer_manager
+    transform = manager.do_token_transforms
+
+    def transformed(lines: list[str]) -> list[str]:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # those are for when it is compiled to be run
+                compile("".join(lines), "<cell>", "exec", ast.PyCF_ONLY_AST)
+        except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
+            return transform(lines)
+        return lines
+
+    manager.do_token_transforms = transformed
 
 
 def make_an_optimiser() -> None:
@@ -178,6 +215,42 @@ class Warm:
         self.control.send(json.dumps(message).encode())
 
 
+GAPS: list[bytes] = []  # what fills them
+LARGEST_SMALL_OBJECT, STEP = 512, 16  # of Python's own allocator, which has a list of free places for each step
+LARGEST_GAP = 2**16
+
+
+def fill_the_gaps() -> None:
+    """Memory that was freed lies scattered between what is in use, and whoever is forked would use it up place by
+    place: for each a page has to be copied. So it is used up here, and a runner begins with pages of its own.
+    """
+    known = [place for place, rights, _ in mapped_memory() if rights == "rw-p"]
+
+    def is_gap(address: int) -> bool:
+        first, beyond = known[max(0, bisect.bisect(known, (address, sys.maxsize)) - 1)]
+        return first <= address < beyond
+
+    for size in range(LARGEST_SMALL_OBJECT, 2 * STEP, -STEP):
+        while is_gap(id(filling := bytes(size - sys.getsizeof(b"")))):
+            GAPS.append(filling)
+    libc = ctypes.CDLL(None)
+    libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
+    beyond = libc.malloc(LARGEST_GAP * 3 // 2)  # the rest of the memory that it has at hand is in one piece
+    known = [(first, beyond if first <= beyond < end else end) for first, end in known]
+    for size in (*(LARGEST_GAP >> i for i in range(6)), *range(1024, STEP, -STEP)):
+        while is_gap(libc.malloc(size) or sys.maxsize):
+            pass
+
+
+def mapped_memory() -> Iterator[tuple[tuple[int, int], str, str]]:
+    """Of each part of the memory: its first address and the one beyond, the rights to it, and the number of a file."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        for line in maps:
+            place, rights, _, _, inode, *_ = line.split()
+            first, beyond = place.split("-")
+            yield (int(first, 16), int(beyond, 16)), rights, inode
+
+
 LARGE_PAGE = 2 * 2**20
 MADV_HUGEPAGE, MADV_COLLAPSE = 14, 25
 
@@ -188,11 +261,9 @@ def be_easy_to_fork() -> None:
     Where the kernel does not have them, nothing happens.
     """
     gc.collect()
+    fill_the_gaps()
     gc.freeze()
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        fields = [line.split() for line in maps]
-    for place, rights, _, _, inode, *_ in fields:
-        start, end = (int(number, 16) for number in place.split("-"))
+    for (start, end), rights, inode in list(mapped_memory()):
         first, beyond = -(-start // LARGE_PAGE) * LARGE_PAGE, end // LARGE_PAGE * LARGE_PAGE
         if rights == "rw-p" and inode == "0" and first < beyond:
             for advice in (MADV_HUGEPAGE, MADV_COLLAPSE):
