@@ -284,6 +284,10 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
                 patience=Patience(cell=options.seconds, submission=options.budget),
                 progress=tell,
             )
+        if summary.graded and (course.root / "written" / assignment).is_dir():
+            from autograder.reporting.written import close_what_is_marked  # slow to import
+
+            close_what_is_marked(course, assignment)
         show_summary(course, summary, options.force)
         if summary.left:
             interrupted = True
@@ -380,6 +384,7 @@ def bar(what: str, total: int | None) -> Progress:
 
 def run_feedback(options: argparse.Namespace) -> int:
     from autograder.reporting.feedback import write_feedback
+    from autograder.reporting.words import counted
 
     course = course_of(options)
     pages: list[Path] = []
@@ -399,7 +404,7 @@ def run_feedback(options: argparse.Namespace) -> int:
         chosen = [*filter(None, [options.assignment]), *(["--students", *options.students] if options.students else [])]
         first = course.command("grade", *chosen)
         raise CourseError(f"There is nothing graded yet to give feedback on. First run: {first}")
-    say(f"{len(pages)} pages in {escape(str(course.root / 'feedback'))}")
+    say(f"{counted(len(pages), 'page')} in {escape(str(course.root / 'feedback'))}")
     return 0
 
 
@@ -418,13 +423,14 @@ def run_report(options: argparse.Namespace) -> int:
 def run_written(options: argparse.Namespace) -> int:
     """0 if every mark could be entered."""
     from autograder.reporting.report import graded_assignments
+    from autograder.reporting.words import counted
     from autograder.reporting.written import mark_written
 
     course = course_of(options)
     assignments = [options.assignment] if options.assignment else graded_assignments(course)
     outcomes = mark_written(course, assignments, options.marks)
     for outcome in outcomes:
-        counts = f"{outcome.answers} answers, {outcome.marked} marked, {outcome.blank} left empty"
+        counts = f"{counted(outcome.answers, 'answer')}, {outcome.marked} marked, {outcome.blank} left empty"
         say(f"[bold]{escape(outcome.question.id)}[/bold]: {counts}: {escape(str(outcome.page))}")
         for change in outcome.changes:
             say(f"  entered: {escape(change)}")

@@ -13,8 +13,12 @@ from nbclient.exceptions import CellExecutionError
 from autograder.authoring.build import SourceError, stems
 from autograder.working_copy import ROOT
 from book.executed import executed, kept_at, outputs_of
-from book.site import BookError, Edition, build_site
 from course_lib.exercises import all_exercises
+
+try:
+    from book.site import BookError, Edition, build_site
+except ModuleNotFoundError as error:  # `make lab` installs only what the notebooks need
+    sys.exit(f"{error.name} is not installed, and the book needs it. Run this first: python install.py --book")
 
 
 def passed_exercises(arguments: Sequence[str]) -> frozenset[str]:

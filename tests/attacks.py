@@ -1460,20 +1460,20 @@ def check_is_edited(notebook: NotebookNode) -> NotebookNode:
     return notebook
 
 
-@on_the_file("The checks are deleted.", words="deleted")
+@on_the_file("The checks are deleted.", words="missing")
 def checks_are_deleted(notebook: NotebookNode) -> NotebookNode:
     gone = (f"{TARGET}_check", f"{TARGET}_hidden")
     notebook.cells = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") not in gone]
     return notebook
 
 
-@on_the_file("The answer is deleted.", proof=(f"The cell {TARGET} was deleted",))
+@on_the_file("The answer is deleted.", proof=(f"The cell {TARGET} is missing",))
 def answer_is_deleted(notebook: NotebookNode) -> NotebookNode:
     notebook.cells.remove(cell_of(notebook, TARGET))
     return notebook
 
 
-@on_the_file("All cells but the honest answer are deleted.", proof=(f"The cell {TARGET} was deleted",))
+@on_the_file("All cells but the honest answer are deleted.", proof=(f"The cell {TARGET} is missing",))
 def nearly_all_is_deleted(notebook: NotebookNode) -> NotebookNode:
     notebook.cells = [cell_of(notebook, WITNESS)]
     return notebook

@@ -9,6 +9,8 @@ import functools
 import http.server
 import json
 import re
+import runpy
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -386,6 +388,13 @@ def test_a_notebook_is_executed_once_and_older_outputs_are_dropped(monkeypatch, 
     assert runs == [False]
     kept = executed.kept_at(STEM, is_whole=False)
     assert sorted(tmp_path.iterdir()) == sorted([kept, tmp_path / f"{STEM}.whole.0123456789abcdef.ipynb"])
+
+
+def test_without_its_tools_the_book_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sphinx.application", None)
+    monkeypatch.delitem(sys.modules, "book.site", raising=False)
+    with pytest.raises(SystemExit, match=r"python install\.py --book"):
+        runpy.run_path(str(ROOT / "book" / "__main__.py"))
 
 
 def test_passed_exercises_come_from_names_or_from_a_file_of_progress(tmp_path):

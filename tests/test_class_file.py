@@ -99,6 +99,10 @@ def test_what_cannot_be_meant_gets_a_sentence(text, why, tmp_path):
         ("[assignments.first]\n", "There is no assignment first. .* notebooks = "),
         ('[assignments.first]\nnotebooks = ["02_masks", "01_dot_product_attention"]', "in the order of the course"),
         ('[assignments.02_masks]\nexercises = ["softmax"]', "02_masks has no exercise softmax"),
+        (
+            '[assignments.02_masks]\ndrop = ["why_low_loss"]\npoints = { why_low_loss = 3 }',
+            "why_low_loss is a written question",
+        ),
     ],
 )
 def test_names_that_there_are_not_get_a_sentence_when_it_is_released(text, why, tmp_path):

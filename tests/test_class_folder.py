@@ -72,6 +72,14 @@ def test_a_broken_configuration_gets_a_sentence(tmp_path):
         Course(tmp_path).config()
 
 
+def test_a_mistake_in_class_toml_is_not_blamed_on_the_configuration(tmp_path):
+    make_class(tmp_path)
+    (tmp_path / "class.toml").write_text("late = 1")
+    with pytest.raises(CourseError, match=r"class\.toml") as error:
+        Course(tmp_path).config()
+    assert "nbgrader_config" not in str(error.value)
+
+
 @pytest.fixture
 def course(tmp_path, released_class):
     return Course(Path(shutil.copytree(released_class.root, tmp_path / "course")))

@@ -296,7 +296,7 @@ ATTACKS = {
     tag_the_checks: "had the tags skip-execution, raises-exception",
     retype_a_check: "turned from code into markdown",
     change_points: "said points = 1000000000.0. It is 4.0 again",
-    delete_the_checks: "The locked cell causal_mask_hidden was deleted. It was restored",
+    delete_the_checks: "The locked cell causal_mask_hidden is missing. It was restored",
     paste_a_check_twice: "2 cells with the grade id causal_mask_check",
     call_a_check_a_solution: "The locked cell causal_mask_check was edited",
     edit_a_hidden_check: "The locked cell causal_mask_hidden was edited",
@@ -366,7 +366,7 @@ def test_a_deleted_answer_is_the_stub_again(name: str, master: NotebookNode, rel
     result = redo(master, data)
     assert result.notebook == master
     assert result.answers[name] == cell(master, name).source
-    assert result.notes == (f"The cell {name} was deleted. It counts as not attempted.",)
+    assert result.notes == (f"The cell {name} is missing. It counts as not attempted.",)
 
 
 @pytest.mark.parametrize("kind", ["markdown", "raw", "heading", None])
@@ -492,7 +492,7 @@ def test_deleted_text_and_demonstrations_are_back(master: NotebookNode, submissi
     submission["cells"] = [c for c in submission["cells"] if "nbgrader" in c["metadata"]]
     result = redo(master, submission)
     assert result.notebook == honest.notebook
-    assert result.notes == ("Cells of the text or demonstrations were deleted. They were restored.",)
+    assert result.notes == ("Cells of the text or demonstrations are missing. They were restored.",)
 
 
 def test_extra_cells_lose_everything_but_their_text(master: NotebookNode, submission: dict[str, Any]) -> None:
@@ -634,7 +634,7 @@ def test_a_written_answer_that_was_moved_in_a_notebook_that_lost_some_grade_ids(
     answer = cell(submission, "why_low_loss")
     submission["cells"].remove(answer)
     submission["cells"].append(markdown("Because it has seen the future."))
-    assert "why_low_loss was deleted" in "".join(redo(master, submission).notes)
+    assert "why_low_loss is missing" in "".join(redo(master, submission).notes)
     cell(submission, "causal_mask_check")["metadata"] = {}
     assert "which cell is the answer why_low_loss" in flagged(master, submission)
 
@@ -650,7 +650,7 @@ def test_a_notebook_with_nothing_but_locked_cells_is_zero(master: NotebookNode, 
     with pytest.raises(NotRebuilt) as raised:
         redo(master, submission)
     assert raised.value.status == "zeroed"
-    assert "deleted" in raised.value.reason
+    assert "missing" in raised.value.reason
 
 
 # --- files that are no notebooks, and values that are no values -----------------------------------------

@@ -414,7 +414,15 @@ Ben,Byron,98,bb,b.byron@uni.org
 """
 
 
-@pytest.mark.parametrize("roster", [OWN, CANVAS_EXPORT, MOODLE_EXPORT], ids=["own", "Canvas", "Moodle"])
+TWO_COLUMNS = """Student,Student ID
+Ada Lovelace,al1815
+"Byron, Ben",bb
+"""
+
+
+@pytest.mark.parametrize(
+    "roster", [OWN, CANVAS_EXPORT, MOODLE_EXPORT, TWO_COLUMNS], ids=["own", "Canvas", "Moodle", "two columns"]
+)
 def test_with_a_roster_everybody_is_on_it(roster: str, course: Course, download: Path) -> None:
     with_roster(course, roster)
     put(download, "Ada Lovelace_412350_assignsubmission_file_/x.ipynb")

@@ -15,10 +15,11 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 
 from autograder.authoring import build
 from autograder.classroom import book
+from autograder.classroom.class_folder import CONFIG
 from autograder.classroom.course import Course, CourseError
 from autograder.cli import main
 from autograder.reporting.feedback import write_feedback
-from autograder.reporting.written import criteria_in, mark_written
+from autograder.reporting.written import close_what_is_marked, criteria_in, mark_written
 
 pytestmark = [
     pytest.mark.xdist_group("written"),
@@ -190,8 +191,10 @@ def test_marks_stay_through_regrading(course):
     hand_in(course, "ada", ANSWERS["ada"])  # graded anew
     hand_in(course, "cem", "Something else.")  # handed in again
     assert marked(course)["ada"] == (2.0, True, "Well said."), "nbgrader asks for a second look"
-    (outcome,) = mark_written(course, [STEM])
+    close_what_is_marked(course, STEM)
     assert marked(course)["ada"] == (2.0, False, "Well said."), "the same answer needs none"
+    assert marked(course)["cem"] == (1.0, True, None)
+    (outcome,) = mark_written(course, [STEM])
     assert marked(course)["cem"] == (1.0, True, None)
     assert outcome.problems == ["cem has handed in another answer since it was marked 1. Look at it again."]
     assert len(mark_written(course, [STEM])[0].problems) == 1, "until somebody has"
@@ -199,6 +202,25 @@ def test_marks_stay_through_regrading(course):
     (outcome,) = mark_written(course, [STEM])
     assert outcome.changes == ["cem: 1 → 2"] and marked(course)["cem"] == (2.0, False, None)
     assert mark_written(course, [STEM])[0].problems == []
+
+
+def test_a_penalty_is_a_part_of_the_marks_too(course):
+    shutil.copy(CONFIG, course.root)
+    (course.root / "class.toml").write_text(
+        f'[late]\npercent_per_day = 10\n[assignments.{STEM}]\ndue = "2026-03-02 12:00"\n'
+    )
+    stamp = course.submitted(STEM, "ada").parent / "timestamp.txt"
+    stamp.parent.mkdir(parents=True)
+    stamp.write_text("2026-03-04 00:00 UTC")
+    with book.open_book(course) as gradebook:
+        book.enter_due_date(course, gradebook, STEM)
+    hand_in(course, "ada", ANSWERS["ada"])
+    mark_written(course, [STEM])
+    fill(course, ada="2", ben="1")
+    mark_written(course, [STEM])
+    with course.gradebook() as gradebook:
+        found = {s.student_id: s.late_submission_penalty for s in gradebook.assignment_submissions(STEM)}
+    assert found["ada"] == pytest.approx(0.4) and found["ben"] == 0, "two days have begun"
 
 
 def test_another_picture_is_another_answer(course):

@@ -63,8 +63,13 @@ def require_notebooks(rules: AssignmentRules) -> None:
 def require_names(rules: AssignmentRules, cells: Sequence[NotebookNode]) -> None:
     known = exercises_in(cells)
     written = [grade_id_of(cell) for cell in cells if is_written_answer(cell)]
-    for said in [*rules.drop, *rules.exercises, *rules.points]:
-        choice = [*known, *written] if said in rules.points else known
+    chosen = [(said, known) for said in [*rules.drop, *rules.exercises]]
+    for said, choice in [*chosen, *((said, [*known, *written]) for said in rules.points)]:
+        if said in written and choice is known:
+            raise CourseError(
+                f"class.toml: {rules.name}: {said} is a written question, and drop and exercises name exercises only. "
+                f"Its points can be changed: points = {{ {said} = 1 }}"
+            )
         if said not in choice:
             near = get_close_matches(said, choice, n=1)
             guess = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(choice)}."

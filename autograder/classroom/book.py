@@ -13,8 +13,9 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
+from nbformat.v4 import new_notebook
 from nbgrader import utils
-from nbgrader.api import Assignment, Gradebook, MissingEntry, SubmittedAssignment, SubmittedNotebook
+from nbgrader.api import Assignment, Grade, Gradebook, MissingEntry, SubmittedAssignment, SubmittedNotebook
 from nbgrader.preprocessors import AssignLatePenalties
 from sqlalchemy import make_url, select, text
 from sqlalchemy.exc import ArgumentError, SAWarning, SQLAlchemyError
@@ -114,7 +115,7 @@ def enter(
     gradebook.db.commit()
     penalty = 0.0
     if judged is not None and is_late:
-        penalise(course, assignment, student, judged)
+        penalise(course, assignment, student)
         gradebook.db.expire_all()
         submitted = gradebook.find_submission_notebook(assignment, assignment, student)
         penalty = float(submitted.late_submission_penalty or 0.0)
@@ -209,10 +210,26 @@ def unflag(gradebook: Gradebook, assignment: str, student: str) -> None:
     gradebook.db.commit()
 
 
-def penalise(course: Course, assignment: str, student: str, judged: NotebookNode) -> None:
+def penalise(course: Course, assignment: str, student: str) -> None:
     """By the plugin for late submissions that nbgrader is configured with; the default one takes nothing off."""
     names = {"notebook": assignment, "assignment": assignment, "student": student, "db_url": course.db_url}
-    AssignLatePenalties(config=course.config()).preprocess(judged, {"nbgrader": names})
+    AssignLatePenalties(config=course.config()).preprocess(new_notebook(), {"nbgrader": names})
+
+
+def penalise_again(course: Course, gradebook: Gradebook, assignment: str) -> None:
+    """A penalty is a part of the score, and marks given by hand since the last grading have changed the score."""
+    penalised = gradebook.db.scalars(
+        select(SubmittedAssignment.student_id)
+        .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+        .join(Grade, Grade.notebook_id == SubmittedNotebook.id)
+        .where(SubmittedAssignment.name == assignment, SubmittedNotebook.late_submission_penalty.is_not(None))
+        .where(Grade.manual_score.is_not(None))
+        .distinct()
+    ).all()
+    gradebook.db.commit()  # each penalty is written through a connection of its own
+    for student in penalised:
+        penalise(course, assignment, student)
+    gradebook.db.expire_all()
 
 
 def save_autograded(course: Course, assignment: str, student: str, judged: NotebookNode) -> Path:

@@ -86,6 +86,8 @@ def configuration(folder: Path, db: str = "") -> Config:
     before = os.environ.get(ENVIRONMENT)
     try:
         config = PyFileConfigLoader(CONFIG.name, path=str((own if own.exists() else CONFIG).parent)).load_config()
+    except CourseError:  # of class.toml, which it reads: this says what to do
+        raise
     except Exception as error:
         raise CourseError(f"{own} cannot be read ({type(error).__name__}: {error}).") from None
     finally:  # it names the seed of the folder that it lies in, for kernels; none is started here

@@ -121,6 +121,7 @@ def grade(
         except (SQLAlchemyError, OSError) as error:
             saved = "What was finished is saved: the same command continues from there."
             raise CourseError(f"No more can be saved ({type(error).__name__}: {error}). {saved}") from error
+        book.penalise_again(course, gradebook, assignment)  # marks may have been given in formgrader
     return summary
 
 

@@ -21,10 +21,10 @@ from autograder.errors import CourseError
 
 # Our column -> what other programs call it. Compared in small letters, with single spaces for all other signs.
 COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "id": ("student id", "student"),
+    "id": ("student id",),
     "first_name": ("first name", "given name", "forename", "vorname"),
     "last_name": ("last name", "surname", "family name", "nachname"),
-    "name": ("full name", "student name", "vollstandiger name"),
+    "name": ("full name", "student", "student name", "vollstandiger name"),
     "email": ("email address", "e mail", "mail", "e mail address", "e mail adresse"),
     "group": ("groups", "section", "department", "gruppe", "gruppen"),
     "extra_time": ("extra time", "additional time", "zeitverlangerung"),
@@ -36,7 +36,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 ENCODINGS = ("utf-8-sig", "utf-16", "cp1252")
 LONGEST_ID = 200  # bytes: file systems take names of 255, and endings have to fit
 CANVAS_ASSIGNMENT = re.compile(r"\s*(?P<name>.+?) \(\d+\)\s*")
-CANVAS_HEAD = "sis login id"  # a table with this column is Canvas' gradebook: its `Student` and `ID` mean other things
+CANVAS_HEAD = "sis login id"  # a table with this column is Canvas' gradebook: its `ID` means another thing
 
 
 @dataclass(frozen=True)
@@ -197,8 +197,7 @@ def column_of(head: str) -> str:
 
 
 def canvas_columns(heads: Sequence[str]) -> list[str]:
-    own = {"student": "name", "id": "canvas_id"}
-    return [own.get(head) or column_of(head) for head in heads]
+    return ["canvas_id" if head == "id" else column_of(head) for head in heads]
 
 
 def person_of(row: Mapping[str, str], path: Path) -> Person | None:

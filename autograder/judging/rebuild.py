@@ -466,7 +466,7 @@ class Match:
             elif any(self.cells[number].kind == answer.kind for number in self.gap_around(answer)[1]):
                 self.give_up(answer, "its cell is gone, and it is not certain which of several new cells replaces it")
             else:
-                self.notes.add(f"The cell {answer.grade_id} was deleted. It counts as not attempted.")
+                self.notes.add(f"The cell {answer.grade_id} is missing. It counts as not attempted.")
 
     def may_have_lost_its_id(self, answer: Place) -> bool:
         """Did other cells lose their grade ids: the check right after it, or any, with a cell left that might be it?"""
@@ -483,7 +483,7 @@ class Match:
         if any(self.cells[number].plain for number in self.loose()):
             reason = "No answer of this assignment can be recognised in the notebook. Is it another notebook?"
             raise NotRebuilt("flagged", reason)
-        raise NotRebuilt("zeroed", "All answer cells were deleted, and there is nothing else of the student's.")
+        raise NotRebuilt("zeroed", "All answer cells are missing, and there is nothing else of the student's.")
 
     def give_up(self, answer: Place, why: str) -> NoReturn:
         raise NotRebuilt("flagged", f"It is not certain which cell is the answer {answer.grade_id}: {why}.")
@@ -496,9 +496,9 @@ class Match:
         gone = [p for p in self.places if p.index not in self.cell_at and not p.is_answer]
         for place in gone:
             if place.is_locked:
-                self.notes.add(f"The locked cell {place.grade_id} was deleted. It was restored.")
+                self.notes.add(f"The locked cell {place.grade_id} is missing. It was restored.")
         if any(not place.is_locked for place in gone):
-            self.notes.add("Cells of the text or demonstrations were deleted. They were restored.")
+            self.notes.add("Cells of the text or demonstrations are missing. They were restored.")
 
     def note_changes(self, place: Place, cell: Cell) -> None:
         # The class may have changed its points since. Without metadata, only the text tells.

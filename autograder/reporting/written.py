@@ -26,7 +26,7 @@ from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
 from autograder.classroom.answers import grade_id_of
-from autograder.classroom.book import one_at_a_time, open_book
+from autograder.classroom.book import one_at_a_time, open_book, penalise_again
 from autograder.classroom.course import Course, CourseError
 from autograder.reporting.export import defused, undivided
 from autograder.reporting.feedback import QUESTION, cleaned_markdown
@@ -124,6 +124,8 @@ def mark_written(course: Course, assignments: Sequence[str], tables: Sequence[Pa
             for question in questions_of(course, assignment):
                 own = [mark for mark in marks if mark.question == question.name]
                 outcomes.append(one_question(course, question, own, given))
+            with open_book(course) as gradebook:
+                penalise_again(course, gradebook, assignment)
     known = {outcome.question.id for outcome in outcomes}
     strange = [row for row in given if row.question not in known]
     if strange:
@@ -145,7 +147,7 @@ def one_question(course: Course, question: Question, marks: Sequence[Mark], give
     with open_book(course) as gradebook:
         for row in rows:
             enter(gradebook, question, {a.mark.student: a for a in answers}, before, row, outcome)
-        reopened(gradebook, question, answers, before, outcome)
+        outcome.problems += reopened(gradebook, question, answers, before)
         gradebook.db.commit()
     current = [m for m in written_marks(course, question.assignment) if m.question == question.name]
     answers = answers_to(course, question, current)
@@ -323,11 +325,23 @@ def write(gradebook: Gradebook, question: Question, student: str, mark: float | 
     gradebook.find_comment(*place).manual_comment = comment or None
 
 
-def reopened(
-    gradebook: Gradebook, question: Question, answers: Iterable[Answer], before: Remembered, outcome: Outcome
-) -> None:
+def close_what_is_marked(course: Course, assignment: str) -> None:
+    """After regrading: an answer that is still the one that was marked does not wait for a person."""
+    again = [mark for mark in written_marks(course, assignment) if mark.graded_since]
+    if not again:
+        return
+    with one_at_a_time(course), open_book(course) as gradebook:
+        for question in questions_of(course, assignment):
+            own = answers_to(course, question, [mark for mark in again if mark.question == question.name])
+            memory = course.root / "written" / assignment / f".{question.name}.json"
+            reopened(gradebook, question, own, remembered(memory))
+        gradebook.db.commit()
+
+
+def reopened(gradebook: Gradebook, question: Question, answers: Iterable[Answer], before: Remembered) -> Iterable[str]:
     """After regrading nbgrader marks a submission as waiting for a person again. Undo that if the answer is
-    still the one that was marked."""
+    still the one that was marked. Returns: a sentence for each that is another one now."""
+    problems = []
     for answer in answers:
         mark, _, what = before.get(answer.mark.student, (None, "", ""))
         if not answer.mark.graded_since or mark is None or mark != answer.mark.score:
@@ -336,9 +350,10 @@ def reopened(
             place = question.name, question.assignment, question.assignment, answer.mark.student
             gradebook.find_grade(*place).needs_manual_grade = False
         else:
-            outcome.problems.append(
+            problems.append(
                 f"{answer.name} has handed in another answer since it was marked {mark:g}. Look at it again."
             )
+    return problems
 
 
 # --- page and table -------------------------------------------------------------------------------------
