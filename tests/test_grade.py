@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -225,6 +226,20 @@ def test_nothing_is_graded_again_if_nothing_has_changed(again):
     summary = grade(again, STEM, workers)
     assert workers.asked == summary.graded == []
     assert summary.unchanged == ["ada", "ben", "cleo", "dan", "eve", "fay", "gus", "hal"]
+
+
+def test_what_ran_out_of_time_is_graded_again_if_there_is_another_limit(again, right):
+    class OutOfTime(Pretending):
+        def results(self, tasks):
+            for result, task in zip(super().results(tasks), tasks, strict=True):
+                yield replace(result, verdict=replace(result.verdict, digest=task.digest_in_time))
+
+    short = Patience(submission=5.0)
+    grade(again, STEM, OutOfTime(right), students=["ada"], force=True, patience=short)
+    assert grade(again, STEM, Here(), students=["ada"], patience=short).unchanged == ["ada"]
+    workers = Pretending(right)
+    grade(again, STEM, workers, students=["ada"])
+    assert workers.asked == ["ada"]
 
 
 def test_only_what_has_changed_is_graded_again_and_its_change_is_shown(again, right):

@@ -247,11 +247,12 @@ def test_what_was_graded_before_the_time_was_up_stays_graded(monkeypatch):
     notebook = submission(STEM, solutions(STEM))
     asked = []
     monkeypatch.setattr(judge, "Clock", lambda seconds: asked.append(ShortClock(seconds, 10**9)) or asked[-1])
-    assert judged(STEM, notebook).verdict.points == 49
+    in_time = judged(STEM, notebook).verdict
+    assert in_time.points == 49
     half = (10**9 - asked[0].questions) // 3
     monkeypatch.setattr(judge, "Clock", lambda seconds: ShortClock(seconds, half))
     found = judged(STEM, notebook).verdict
-    assert found.status == "graded"
+    assert found.status == "graded" and found.digest != in_time.digest  # with more time it is graded again
     first, *_, last = found.exercises
     assert first.points == first.max_points and first.hidden_points == 0
     assert (last.points, last.outcome) == (0, "raised")

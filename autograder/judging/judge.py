@@ -71,6 +71,7 @@ class Judged:
     walls: tuple[str, ...] = ()
     cell_seconds: float = 0.0
     peak_bytes: int = 0
+    ran_out_of_time: bool = False  # something was stopped that might have finished with more patience
 
 
 def judge(rebuilt: Rebuilt, warm: Warm, patience: Patience, limits: Limits, seed: str = PUBLIC) -> Judged:
@@ -245,6 +246,7 @@ class Trial:
             output = self.ready_runner(i).run(cell.source, self.patience_for(i))
         except RunnerError as error:
             self.fatal.add(i)
+            self.judged.ran_out_of_time |= isinstance(error, TimeIsUp)
             sentence = f"This cell was stopped. {error}"
             self.show(cell, [error_output("Stopped", sentence)])
             self.note(str(error) if isinstance(error, BudgetSpent) else f"{describe(cell)}: {sentence}")
@@ -296,6 +298,7 @@ class Trial:
             report = self.report_or_crash(i, exercise)
         except RunnerError as error:
             self.fatal.add(i)
+            self.judged.ran_out_of_time |= isinstance(error, TimeIsUp)
             if isinstance(error, BudgetSpent):
                 self.unfinished.add(exercise.name)
                 self.note(str(error))

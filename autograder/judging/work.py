@@ -51,6 +51,11 @@ class Task:
     seed: str = field(default=PUBLIC, repr=False)  # of the hidden cases
     unreadable: str = ""  # why there is a file but no text
 
+    @property
+    def digest_in_time(self) -> str:
+        """The digest of a verdict that could be another one if there were more time."""
+        return f"{self.digest} in {self.patience}"
+
 
 @dataclass(frozen=True)
 class Result:
@@ -84,6 +89,7 @@ def do(task: Task) -> Result:
             walls=judged.walls,
             cell_seconds=round(judged.cell_seconds, 3),
             peak_megabytes=round(judged.peak_bytes / 2**20, 1),
+            digest=task.digest_in_time if judged.ran_out_of_time else task.digest,
         )
         result = Result(done, json.dumps(judged.notebook))
     finished = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
