@@ -67,9 +67,9 @@ clean:  ## remove .venv and the tools' caches; your work stays
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment ---------------------------------------------------------------------------------------------
-# Three stamps: what a student needs, what the book needs on top, and what the tests need on top of both. A stamp is
-# removed before its installation and written after it, so a stamp means that the installation was complete. After an
-# interruption there is none, and .venv is made again (pip has kept what it had downloaded).
+# Three stamps: what a student needs, what the book needs on top, and what the tests need on top of both. install.py
+# removes them before it installs anything and writes them afterwards, so a stamp means that the installation was
+# complete. After an interruption there is none, and .venv is made again (pip has kept what it had downloaded).
 
 # Does .venv work, and was it made in this folder? Its Python may have been upgraded since, or the folder
 # moved; an editable installation survives neither.
@@ -95,19 +95,13 @@ with_python = \
 
 $(LAB): pyproject.toml constraints.txt $(if $(VENV_RUNS),,broken)
 	@if [ -z "$(VENV_RUNS)" ] || [ ! -f $(LAB) ]; then $(call remove_venv,.venv); fi
-	@rm -f $(LAB) $(BOOK) $(TEST)
 	@$(call with_python,install.py $(if $(CPU),--cpu))
-	@touch $(LAB)
 
 $(BOOK): $(LAB)
-	@rm -f $(LAB)
 	@$(call with_python,install.py --book $(if $(CPU),--cpu))
-	@touch $(LAB) $(BOOK)
 
 $(TEST): $(LAB)
-	@rm -f $(LAB)
 	@$(call with_python,install.py --tests $(if $(CPU),--cpu))
-	@touch $(LAB) $(BOOK) $(TEST)
 
 # PyTorch stays at its pin unless TORCH says otherwise; everything else moves to the newest compatible version.
 TORCH ?= $(shell sed -n 's/^torch==//p' constraints.txt)

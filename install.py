@@ -54,7 +54,7 @@ def main() -> int:
         return 130
 
 
-# What is installed for each purpose: extras of the project, and what they contain.
+# What is installed for each purpose: extras of the project, and what they contain. Each includes those before it.
 PURPOSES = {
     "lab": ("lab,grader", "PyTorch, JupyterLab, nbgrader"),
     "book": ("lab,grader,book", "PyTorch, JupyterLab, nbgrader and Sphinx"),
@@ -75,6 +75,8 @@ def install(purpose: str, cpu: bool) -> int:
     if complaint:
         print(complaint, file=sys.stderr)
         return 1
+    for stamp in map(stamp_of, PURPOSES):
+        stamp.unlink(missing_ok=True)
     for number, (what, arguments) in enumerate(steps, start=2):
         print(f"Step {number} of {1 + len(steps)}: {what}", flush=True)
         if not pip(*arguments):
@@ -82,8 +84,17 @@ def install(purpose: str, cpu: bool) -> int:
     # No "Jupyter news" question and no search for updates: the course needs no network.
     news = ["labextension", "disable", "--level=sys_prefix", "@jupyterlab/apputils-extension:announcements"]
     subprocess.run([str(python_of(VENV)), "-m", "jupyter", *news], capture_output=True)
+    for included in PURPOSES:
+        stamp_of(included).touch()
+        if included == purpose:
+            break
     print("The environment is ready.", flush=True)
     return 0
+
+
+def stamp_of(purpose: str) -> Path:
+    """The file by which `make` recognises a complete installation for this purpose."""
+    return VENV / f"{purpose}.ready"
 
 
 def make_environment() -> str:

@@ -150,7 +150,19 @@ def course_of(options: argparse.Namespace) -> Course:
     root = options.course.resolve()
     if options.run not in MAKE_A_CLASS:
         require_class(root)
-    return Course(root, options.db)
+    course = Course(root, options.db)
+    if names := named(options):
+        from autograder.authoring.assignment import require_assignment  # slow to import
+
+        for name in names:
+            require_assignment(course, name)
+    return course
+
+
+def named(options: argparse.Namespace) -> list[str]:
+    """The assignments that were named on the command line."""
+    one = getattr(options, "assignment", None)
+    return [one] if one else list(getattr(options, "assignments", ()))
 
 
 # --- init, release, collect ------------------------------------------------------------------------------------------

@@ -25,6 +25,8 @@ from autograder.hidden import all_hidden
 from autograder.judging import work
 from autograder.judging.judge import exercises_in
 from autograder.judging.verdict import read_verdict
+from autograder.reporting.gradebook import gradebook_entries
+from autograder.reporting.written import mark_written
 from course_lib import check
 from course_lib.exercises import all_exercises
 
@@ -96,7 +98,7 @@ def test_what_cannot_be_meant_gets_a_sentence(text, why, tmp_path):
     ("text", "why"),
     [
         ('[assignments.02_masks]\ndrop = ["causal_maks"]', "Did you mean causal_mask"),
-        ("[assignments.first]\n", "There is no assignment first. .* notebooks = "),
+        ("[assignments.first]\n", "There is no notebook first. .* notebooks = "),
         ('[assignments.first]\nnotebooks = ["02_masks", "01_dot_product_attention"]', "in the order of the course"),
         ('[assignments.02_masks]\nexercises = ["softmax"]', "02_masks has no exercise softmax"),
         (
@@ -274,6 +276,31 @@ def test_deadlines_penalties_and_extensions_are_those_of_the_file(course):
         verdict = read_verdict(course.verdict(STEM, student))
         assert verdict.penalty == penalty == round(full * 0.3, 2)
     assert grade(course, STEM, Here()).changes == []
+
+
+def test_changed_scores_are_those_of_the_gradebook(course):
+    """With marks given by hand, and without what another command has changed before."""
+    said(course.root, DEADLINE.replace('roster = "roster.csv"\n', ""))
+    hand_in(course, "ada", solved(), "2026-09-02 10:00:00 UTC")
+    full = grade(course, STEM, Here()).graded[0].points
+
+    def mark(points):
+        with course.gradebook() as gradebook:
+            notebook = gradebook.find_submission_notebook(STEM, STEM, "ada")
+            next(grade for grade in notebook.grades if grade.auto_score is None).manual_score = points
+            gradebook.db.commit()
+
+    mark(2.0)
+    mark_written(course, [STEM])  # which takes the penalty off the mark too
+    assert grade(course, STEM, Here(), force=True).changes == []
+    hand_in(course, "ada", solved(causal_mask="def causal_mask(n):\n    return None"))
+    (change,) = grade(course, STEM, Here()).changes
+    assert (change.before, change.exercises[0]) == (pytest.approx(0.9 * (full + 2)), "causal_mask")
+    (entry,) = gradebook_entries(course, STEM).values()
+    assert entry.by_hand == 1 and change.after == pytest.approx(entry.score - entry.penalty)
+    mark(1.0)
+    (again,) = grade(course, STEM, Here()).changes
+    assert (again.before, again.exercises) == (pytest.approx(change.after - 1), ("the late penalty",))
 
 
 def test_two_rules_for_lateness_are_refused(course):

@@ -209,20 +209,21 @@ def test_collecting_twice_changes_nothing(course: Course, download: Path) -> Non
 
 
 def test_only_a_newer_one_replaces(course: Course, download: Path) -> None:
+    (course.root / "class.toml").write_text('time_zone = "Asia/Tokyo"\n')
     put(download, "ada/02_masks.ipynb", notebook(remark="first"), MONDAY)
     collect(course, download)
     put(download, "ada/02_masks.ipynb", notebook(remark="second"), TUESDAY)
     placed = only(collect(course, download))
     assert placed.outcome == "replaced"
     kept = "earlier/ada/02_masks/2026-03-02_10-30-00.ipynb"
-    assert placed.reason.endswith(f"It replaces the submission of 2026-03-02 10:30 UTC, which is kept as {kept}.")
+    assert placed.reason.endswith(f"It replaces the submission of 2026-03-02 19:30 JST, which is kept as {kept}.")
     assert (course.root / kept).read_bytes() == notebook(remark="first")
     assert date_in_nbgrader(course, "ada") == TUESDAY.replace(tzinfo=None)
 
     put(download, "ada/02_masks.ipynb", notebook(remark="first"), MONDAY)
     collected = collect(course, download)
     assert collected.placed == ()
-    assert "has a submission of 2026-03-03 08:00 UTC, and this one is not newer" in reason(
+    assert "has a submission of 2026-03-03 17:00 JST, and this one is not newer" in reason(
         collected, "ada/02_masks.ipynb"
     )
     assert course.submitted("02_masks", "ada").read_bytes() == notebook(remark="second")
@@ -339,11 +340,19 @@ def test_the_last_on_time_counts_and_a_later_deadline_brings_the_late_one_back(c
     target = course.submitted("02_masks", "ada")
     put(download, "ada/02_masks.ipynb", notebook(remark="on time"), MONDAY)
     put(download, "ada/02_masks (1).ipynb", notebook(remark="late"), TUESDAY)
-    placed = only(collect(course, download))
-    assert "was late and is kept" in placed.reason
+    collected = collect(course, download)
+    late = "It was late (2026-03-03 08:00 UTC) and is kept"
+    choice = "the version of 2026-03-02 10:30 UTC counts: it is the last one on time"
+    assert only(collected).reason == f"It is 02_masks of ada. {late}, but {choice}."
+    sentence = "ada/02_masks (1).ipynb is newer, and the last one on time counts."
+    assert reason(collected, "ada/02_masks.ipynb") == sentence
     assert target.read_bytes() == notebook(remark="on time")
     assert (target.parent / "timestamp.txt").read_text().startswith("2026-03-02 10:30")
-    collect(course, download)
+    put(download, "ada/02_masks (2).ipynb", notebook(remark="later still"), datetime(2026, 3, 4, 8, tzinfo=UTC))
+    assert (
+        only(collect(course, download)).reason
+        == f"It is 02_masks of ada. {late.replace('-03 ', '-04 ')}, but {choice}."
+    )
     assert target.read_bytes() == notebook(remark="on time")
     (course.root / "class.toml").write_text(rules + '[extensions.02_masks]\nada = "1 day"\n')
     choose_version(course, "02_masks", "ada", course.rules(), course.roster())
@@ -378,12 +387,13 @@ def test_of_what_was_handed_in_at_once_the_newest_counts(course: Course, downloa
 def test_what_is_late_by_its_date_says_so(course: Course, download: Path) -> None:
     """The date of a file may be that of a download: whoever sees this can extend the deadline."""
     (course.root / "class.toml").write_text(
-        'time_zone = "UTC"\n[assignments.02_masks]\ndue = "2026-03-02 12:00"\n[extensions.02_masks]\ncy = "2 days"\n'
+        'time_zone = "Europe/Berlin"\n'
+        '[assignments.02_masks]\ndue = "2026-03-02 12:00"\n[extensions.02_masks]\ncy = "2 days"\n'
     )
     for student, date in (("ada", MONDAY), ("ben", TUESDAY), ("cy", TUESDAY)):
         put(download, f"{student}/02_masks.ipynb", date=date)
     late = {
-        each.student: "By its date, 2026-03-03 08:00 UTC, it is late." in each.reason
+        each.student: "By its date, 2026-03-03 09:00 CET, it is late." in each.reason
         for each in collect(course, download).placed
     }
     assert late == {"ada": False, "ben": True, "cy": False}

@@ -593,11 +593,6 @@ def test_doctor_names_the_walls(monkeypatch, capsys):
 
 
 ERRORS = {
-    "unknown assignment": (
-        ["grade", "99_nothing"],
-        "99_nothing has not been released. Run: ",
-    ),
-    "unknown release": (["release", "99_nothing"], "There is no assignment 99_nothing. There are: 00_start_here"),
     "nothing collected": (["grade", STEM], "There are no submissions of 02_masks in"),
     "nothing to grade": (["grade"], "There is nothing to grade."),
     "no scheduler": (

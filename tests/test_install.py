@@ -78,15 +78,44 @@ def test_an_environment_of_somebody_else_is_left_alone(tmp_path, monkeypatch):
     assert list((tmp_path / ".venv").iterdir()) == []
 
 
-def test_only_pytorch_comes_from_pytorchs_own_index(monkeypatch, capsys):
+def test_only_pytorch_comes_from_pytorchs_own_index(tmp_path, monkeypatch, capsys):
     calls = []
     monkeypatch.setattr(install, "make_environment", lambda: "")
+    monkeypatch.setattr(install, "VENV", tmp_path)
     monkeypatch.setattr(install, "pip", lambda *arguments: calls.append(arguments) or len(calls) < 3)
     assert install.install("lab", cpu=True) == 1  # the third call fails
     first, torch, rest = calls
     assert torch == ("--index-url", install.CPU_INDEX, "--no-deps", "torch")
     assert install.CPU_INDEX not in first + rest and ".[lab,grader]" in rest
     assert "Step 4 of 4" in capsys.readouterr().out
+
+
+def test_make_does_not_install_again_what_was_installed_without_it(tmp_path, monkeypatch):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    (tmp_path / ".venv" / "folder").touch()
+    monkeypatch.setattr(install, "ROOT", tmp_path.resolve())
+    monkeypatch.setattr(install, "VENV", tmp_path / ".venv")
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
+    run = subprocess.run
+
+    def complete(purpose: str, pip_works: bool) -> list[str]:
+        """What `make` takes for installed after install.py has run for a purpose."""
+        with monkeypatch.context() as patch:
+            patch.setattr(install, "pip", lambda *_: pip_works)
+            patch.setattr(install.subprocess, "run", lambda *_, **__: None)
+            assert install.install(purpose, cpu=False) == (0 if pip_works else 1)
+        asked = {name: ["make", "-q", f".venv/{name}.ready"] for name in install.PURPOSES}
+        return [name for name, ask in asked.items() if run(ask, cwd=tmp_path, env=environment).returncode == 0]
+
+    assert complete("lab", pip_works=True) == ["lab"]
+    assert complete("test", pip_works=True) == ["lab", "book", "test"]
+    assert complete("book", pip_works=True) == ["lab", "book"]
+    assert complete("book", pip_works=False) == []
 
 
 def test_without_a_network_it_ends_with_a_sentence(tmp_path):

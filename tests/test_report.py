@@ -317,10 +317,13 @@ def test_works_without_a_gradebook_and_makes_none(tmp_path):
 
 def test_class_in_which_nothing_could_be_graded(tmp_path):
     course = Course(tmp_path)
-    write_verdict(course, Verdict("zed", ASSIGNMENT, "flagged", "Not a notebook."))
+    (tmp_path / "class.toml").write_text('time_zone = "Europe/Berlin"\n')
+    write_verdict(course, Verdict("zed", ASSIGNMENT, "flagged", "Not a notebook.", graded_at="2026-03-02T23:30:05Z"))
     found = assignment_report(course, ASSIGNMENT)
     assert found.median_percent is None and found.successes == ()
-    assert "Not a notebook." in write_report(course).read_text(encoding="utf-8")
+    page = write_report(course).read_text(encoding="utf-8")
+    assert "Not a notebook." in page
+    assert "last graded 2026-03-03 00:30 CET" in page, "the time of the class"
 
 
 def test_several_assignments_have_an_overview(tmp_path):
@@ -460,6 +463,7 @@ def test_strange_texts_do_not_break_the_page():
         "lost": [Lost(strange, strange, strange)],
         "projector": "projector.html",
         "course_id": "transformer",
+        "last_graded": "",
     }
     page = rendered("report.html.j2", reports=[report], **pages)
     page.encode("utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import shlex
 import sys
@@ -146,6 +147,32 @@ def test_no_command_is_suggested_in_another_way():
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
                 assert not words.search(node.value), (path, node.value)
+
+
+NAMING_AN_ASSIGNMENT = {
+    "release": ["release", "02_mask"],
+    "release several": ["release", STEM, "02_mask"],
+    "collect": ["collect", "download", "--assignment", "02_mask"],
+    "grade": ["grade", "02_mask"],
+    "judge": ["judge", "02_mask", "ada"],
+    "feedback": ["feedback", "02_mask"],
+    "written": ["written", "02_mask"],
+    "report": ["report", "02_mask"],
+    "sample": ["sample", "02_mask"],
+}
+
+
+@pytest.mark.parametrize("arguments", NAMING_AN_ASSIGNMENT.values(), ids=NAMING_AN_ASSIGNMENT.keys())
+def test_a_mistyped_assignment_is_told_the_names_there_are(course, monkeypatch, capsys, arguments):
+    (course.root / "class.toml").write_text('[assignments.first_weeks]\nnotebooks = ["00_start_here"]\n')
+    monkeypatch.setattr(cli, "require_walls", lambda *_, **__: None)
+    monkeypatch.setattr(cli, "local_workers", lambda _: contextlib.nullcontext())
+    before = sorted(course.root.rglob("*"))
+    assert cli.main(["--course", str(course.root), *arguments]) == 1
+    complaint = capsys.readouterr().err
+    assert complaint.startswith("There is no assignment 02_mask. There are: 02_masks, first_weeks, 00_start_here, 01_")
+    assert suggest.PYTHON + " -m autograder" not in complaint, "no advice that would fail"
+    assert sorted(course.root.rglob("*")) == before
 
 
 def test_who_is_graded_alone_need_not_have_handed_in_everything(course, capsys):

@@ -386,10 +386,11 @@ def test_an_untouched_notebook_is_no_submission(course: Course, download: Path) 
 
 
 def test_dates_that_all_agree_get_a_warning(course: Course, download: Path) -> None:
+    (course.root / "class.toml").write_text('time_zone = "Europe/Berlin"\n')
     for name in ("ada", "ben", "cy"):
         put(download, f"{name}/02_masks.ipynb")
     (warning,) = collect(course, download).warnings
-    assert "All 3 files have the same date, 2026-03-02 10:30 UTC" in warning
+    assert "All 3 files have the same date, 2026-03-02 11:30 CET" in warning
     put(download, "ben/02_masks.ipynb", date=TUESDAY)
     assert collect(course, download).warnings == ()
 

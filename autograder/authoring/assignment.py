@@ -15,6 +15,7 @@ from nbformat import NotebookNode
 
 from autograder.authoring import build
 from autograder.classroom.class_file import AssignmentRules, Rules
+from autograder.classroom.course import Course
 from autograder.errors import CourseError
 from autograder.hidden import all_hidden
 from autograder.judging.judge import CHECK, HIDDEN, OPTIONAL, exercises_in, grade_id_of
@@ -24,6 +25,20 @@ from course_lib.exercises import all_exercises
 def assignments_of(rules: Rules) -> list[str]:
     """What is released by default: the assignments in class.toml, or every notebook if it has none."""
     return list(rules.assignments) or build.stems()
+
+
+def require_assignment(course: Course, name: str) -> None:
+    """Refuse a name that is neither a notebook of the course nor an assignment of the class. Raises: CourseError."""
+    known = list(dict.fromkeys([*course.rules().assignments, *build.stems(), *course.released()]))
+    if name not in known:
+        raise CourseError(there_is_no("assignment", name, known))
+
+
+def there_is_no(what: str, name: str, known: Sequence[str]) -> str:
+    """A sentence that lists the known names, those that look most like this one first."""
+    near = get_close_matches(name, known)
+    listed = [*near, *(each for each in known if each not in near)]
+    return f"There is no {what} {name}. There are: {', '.join(listed)}."
 
 
 def assignment_notebook(rules: AssignmentRules) -> NotebookNode:
@@ -53,9 +68,9 @@ def require_notebooks(rules: AssignmentRules) -> None:
     stems = build.stems()
     unknown = [stem for stem in rules.notebooks if stem not in stems]
     if unknown:
-        what = "assignment" if rules.notebooks == (rules.name,) else "notebook"
-        hint = " One made from several names them in class.toml: notebooks = […]" if what == "assignment" else ""
-        raise CourseError(f"There is no {what} {unknown[0]}. There are: {', '.join(stems)}.{hint}")
+        is_own = rules.notebooks == (rules.name,)  # class.toml names an assignment, and no notebooks for it
+        hint = f" An assignment of another name says in class.toml, in [assignments.{rules.name}]: notebooks = […]"
+        raise CourseError(there_is_no("notebook", unknown[0], stems) + (hint if is_own else ""))
     if list(rules.notebooks) != sorted(set(rules.notebooks)):
         raise CourseError(f"class.toml: the notebooks of {rules.name} have to be in the order of the course.")
 

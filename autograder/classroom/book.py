@@ -8,6 +8,7 @@ import secrets
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -87,12 +88,26 @@ def master_of(course: Course, gradebook: Gradebook, assignment: str) -> Notebook
     return master_notebook(release, {cell.name: cell for cell in notebook.source_cells})
 
 
-def entered(gradebook: Gradebook, assignment: str) -> set[str]:
-    """The students who have a submission of an assignment in this gradebook."""
+@dataclass(frozen=True)
+class Score:
+    """What the gradebook gives a submission, and what lateness has taken off."""
+
+    points: float
+    penalty: float
+
+
+def entered(gradebook: Gradebook, assignment: str) -> dict[str, Score]:
+    """student -> score, of all who have a submission of an assignment in this gradebook."""
     found = (
-        select(SubmittedAssignment.student_id).join(SubmittedAssignment.assignment).where(Assignment.name == assignment)
+        select(SubmittedAssignment.student_id, SubmittedAssignment.score, SubmittedAssignment.late_submission_penalty)
+        .join(SubmittedAssignment.assignment)
+        .where(Assignment.name == assignment)
+        .order_by(SubmittedAssignment.student_id)
     )
-    return set(gradebook.db.scalars(found))
+    return {
+        student: Score(max(0.0, round(points - penalty, 4)), penalty)
+        for student, points, penalty in gradebook.db.execute(found)
+    }
 
 
 def enter(

@@ -28,7 +28,7 @@ TEMPLATE = """\
 # Everything that you decide about this class. Remove the # in front of a line, change it, and save the file: the next
 # command of `python -m autograder` uses it. After a change to exercises or points, release first, then grade.
 
-# time_zone = "Europe/Berlin"     # of the dates below (default: that of this machine)
+# time_zone = "Europe/Berlin"     # of the dates below and in messages (default: that of this machine)
 # roster = "roster.csv"           # who is in this class; its columns are described in the course's README
 
 # Which version counts if somebody hands in several times: "last", or "last_on_time": the last one before the deadline,
@@ -133,6 +133,11 @@ class Rules:
     counts: Literal["last", "last_on_time"] = "last"
     late: Late = field(default_factory=Late)
     assignments: Mapping[str, AssignmentRules] = field(default_factory=dict)
+    zone: tzinfo | None = None  # None: that of this machine
+
+    def shown(self, moment: datetime) -> str:
+        """A moment as a person in this class reads it: 2026-11-03 23:59 CET."""
+        return f"{moment.astimezone(self.zone):%Y-%m-%d %H:%M %Z}"
 
     def of(self, assignment: str) -> AssignmentRules:
         return self.assignments.get(assignment) or AssignmentRules(assignment, (assignment,))
@@ -181,6 +186,7 @@ def rules_from(data: dict[str, Any]) -> Rules:
             name: assignment_rules(name, table(name, own), table(name, extensions.get(name, {})), zone)
             for name, own in named.items()
         },
+        zone=zone,
     )
 
 

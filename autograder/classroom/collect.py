@@ -151,7 +151,7 @@ class Collector:
     def warnings(self) -> Iterator[str]:
         dates = [found.date.timestamp() for found in self.download.notebooks if found.date and not is_inbound(found)]
         if len(dates) >= FEWEST_DATES and max(dates) - min(dates) <= SAME_TIME:
-            when = f"{datetime.fromtimestamp(min(dates), UTC):%Y-%m-%d %H:%M} UTC"
+            when = self.rules.shown(datetime.fromtimestamp(min(dates), UTC))
             yield (
                 f"All {len(dates)} files have the same date, {when}. That is when they were downloaded or "
                 "unpacked, not when they were handed in: they do not tell what was late, or which version is newer."
@@ -194,10 +194,13 @@ class Collector:
         moments = {newest.found.date}
         for claim in reversed(older):
             why = "newer" if claim.is_certain == newest.is_certain else f"certain to be {newest.assignment}"
-            self.leave(claim.found, f"{newest.found.path} is {why}, so that one counts.")
             is_a_draft = claim.found.date in moments  # handed in together with a newer one
             moments.add(claim.found.date)
-            if self.rules.counts == "last_on_time" and claim.found.date and not is_a_draft:
+            may_count = self.rules.counts == "last_on_time" and claim.found.date is not None and not is_a_draft
+            is_open = may_count and deadline(claim.assignment, claim.student, self.rules, self.roster) is not None
+            what_counts = "and the last one on time counts" if is_open else "so that one counts"
+            self.leave(claim.found, f"{newest.found.path} is {why}, {what_counts}.")
+            if may_count and claim.found.date:
                 keep_as_earlier(
                     claim.found.copy, claim.found.date, self.course.earlier(claim.assignment, claim.student)
                 )
@@ -207,11 +210,16 @@ class Collector:
         self.place(newest, remarks)
 
     def choose_versions(self) -> None:
-        """If the last one on time counts, put it in the place of one that came too late."""
+        """If the last one on time counts, put it in the place of one that came too late.
+
+        What was said about placing that one is no longer true: only the choice is said.
+        """
         for number, placed in enumerate(self.placed):
             sentence = choose_version(self.course, placed.assignment, placed.student, self.rules, self.roster)
             if sentence:
-                self.placed[number] = replace(placed, reason=f"{placed.reason} {sentence}")
+                self.placed[number] = replace(
+                    placed, reason=f"It is {placed.assignment} of {placed.student}. {sentence}"
+                )
 
     def are_of_different_people(self, versions: list[Claim]) -> bool:
         """Does a folder hold further folders, each with this assignment, and no notebook? It may be a class."""
@@ -232,7 +240,7 @@ class Collector:
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if target.exists():
-            before = f"{existing_date(target):%Y-%m-%d %H:%M} UTC"
+            before = self.rules.shown(existing_date(target))
             if filecmp.cmp(target, claim.found.copy, shallow=False):
                 outcome = "unchanged"
                 remarks.append("The same file is there already.")
@@ -249,8 +257,8 @@ class Collector:
             write_submission(claim.found.copy, claim.found.date, target, secret)
         elif claim.found.date and not (target.parent / STAMP).exists():  # never known, or interrupted before it was
             write_stamp(target.parent / STAMP, claim.found.date)
-        if self.is_late(claim):
-            remarks.append(f"By its date, {claim.found.date:%Y-%m-%d %H:%M} UTC, it is late.")
+        if claim.found.date and self.is_late(claim):
+            remarks.append(f"By its date, {self.rules.shown(claim.found.date)}, it is late.")
         if claim.found.stem != claim.assignment:
             remarks.insert(0, f"It is called {target.name} now.")
         if claim.lms is not None:

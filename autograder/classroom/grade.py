@@ -107,6 +107,7 @@ def grade(
         entered = book.entered(gradebook, assignment)
         todo = [task for task in tasks if force or task.student not in entered or not is_done(course, task)]
         todo_names = {task.student for task in todo}
+        judged_before = {student: last_verdict(course, assignment, student) for student in todo_names}
         summary.unchanged = [task.student for task in tasks if task.student not in todo_names]
         for student in summary.unchanged:
             progress(student, len(tasks))
@@ -122,6 +123,10 @@ def grade(
             saved = "What was finished is saved: the same command continues from there."
             raise CourseError(f"No more can be saved ({type(error).__name__}: {error}). {saved}") from error
         book.penalise_again(course, gradebook, assignment)  # marks may have been given in formgrader
+        judged_now = {verdict.student: verdict for verdict in summary.graded}
+        for student, now in book.entered(gradebook, assignment).items():
+            different = different_exercises(judged_before.get(student), judged_now.get(student))
+            summary.changes += changes(student, entered.get(student), now, different)
     return summary
 
 
@@ -232,14 +237,11 @@ def save_or_flag(course: Course, gradebook: Gradebook, assignment: str, result: 
 def save(course: Course, gradebook: Gradebook, assignment: str, result: Result, summary: Summary) -> Verdict:
     """Enter a result everywhere, the verdict last."""
     verdict = result.verdict
-    before = last_verdict(course, assignment, verdict.student)
     judged = None if result.notebook is None else nbformat.from_dict(json.loads(result.notebook))
     if judged is None:
         verdict = replace(verdict, exercises=without_points(course, assignment))
     book.save_autograded(course, assignment, verdict.student, judged or stand_in(course, verdict))
     verdict = enter(course, gradebook, verdict, judged)
-    if before is not None:
-        summary.changes += changes(before, verdict)
     summary.graded.append(verdict)
     return verdict
 
@@ -275,14 +277,22 @@ def stand_in(course: Course, verdict: Verdict) -> NotebookNode:
     return notebook
 
 
-def changes(before: Verdict, after: Verdict) -> list[Change]:
+def changes(student: str, before: book.Score | None, after: book.Score, exercises: list[str]) -> list[Change]:
+    """The change of a score in the gradebook, in which marks given by hand count too; empty if nothing changed."""
+    if before is None:
+        return []
+    different = exercises + (["the late penalty"] if before.penalty != after.penalty else [])
+    is_changed = bool(different) or before.points != after.points
+    return [Change(student, before.points, after.points, tuple(different))] if is_changed else []
+
+
+def different_exercises(before: Verdict | None, after: Verdict | None) -> list[str]:
+    if before is None or after is None:
+        return []
     old = {e.name: e.points + e.hidden_points for e in before.exercises}
     new = {e.name: e.points + e.hidden_points for e in after.exercises}
     different = [name for name in new if old.get(name, 0.0) != new[name]]
-    different += [f"{name} (dropped)" for name in old if name not in new and old[name]]
-    different += ["the late penalty"] if before.penalty != after.penalty else []
-    scores = before.points - before.penalty, after.points - after.penalty
-    return [Change(after.student, *scores, tuple(different))] if different else []
+    return different + [f"{name} (dropped)" for name in old if name not in new and old[name]]
 
 
 # --- workers on this machine ----------------------------------------------------------------------------------------

@@ -67,8 +67,12 @@ def choose_version(course: Course, assignment: str, student: str, rules: Rules, 
         return ""
     keep_earlier(target, course.earlier(assignment, student))
     write_submission(chosen, among[chosen], target)
-    late = f"The one of {before:%Y-%m-%d %H:%M} UTC was late and is kept." if before > limit else ""
-    return f"The version of {among[chosen]:%Y-%m-%d %H:%M} UTC counts. {late}".strip()
+    counts = f"the version of {rules.shown(among[chosen])} counts"
+    if not on_time:
+        return f"None was on time, so {counts}: it is the last."
+    if before > limit:
+        return f"It was late ({rules.shown(before)}) and is kept, but {counts}: it is the last one on time."
+    return f"Now {counts}: it is the last one on time."
 
 
 def deadline(assignment: str, student: str, rules: Rules, roster: Roster) -> datetime | None:

@@ -21,6 +21,7 @@ import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -636,11 +637,13 @@ def write_report(course: Course, assignments: Sequence[str] | None = None, stude
     projector = rendered("projector.html.j2", reports=chosen, course_id=course.course_id)
     course.ledger.write(course.root / named("projector", assignments), projector)
     target = course.root / named("report", assignments)
+    last = max((report.graded_at for report in chosen), default="")
     page = rendered(
         "report.html.j2",
         reports=chosen,
         course_id=course.course_id,
         everybody=sorted({*everybody, *(student for report in chosen for student in report.percents)}),
+        last_graded=course.rules().shown(datetime.fromisoformat(last)) if last else "",
         lost=lost_work(course),
         projector=named("projector", assignments),
         command=course.command,
