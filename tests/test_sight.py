@@ -102,7 +102,7 @@ def write(path: Path, text: str = "x") -> Path:
 
 def course_in(folder: Path) -> list[Path]:
     """The packages, as far as walls need them, with a reference and hidden cases: as a project or among others."""
-    for name in ("__init__.py", "errors.py", "classroom", "walls"):
+    for name in ("__init__.py", "errors.py", "suggest.py", "classroom", "walls"):
         source = ROOT / "autograder" / name
         if source.is_dir():
             shutil.copytree(source, folder / "autograder" / name, ignore=shutil.ignore_patterns("__pycache__"))

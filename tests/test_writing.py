@@ -247,7 +247,7 @@ def test_a_students_class_gets_the_weights(capsys):
 
 def test_a_class_that_the_weights_do_not_fit_costs_nothing(capsys):
     model = load_writer(NormFirst)
-    assert isinstance(model, GPT) and "in another order" in capsys.readouterr().out
+    assert isinstance(model, GPT) and "in a different order" in capsys.readouterr().out
 
 
 def test_a_new_model_can_be_kept(tmp_path):

@@ -1023,7 +1023,8 @@ class AllInForward(nn.Module):
         source = src_ids.ne(self.pad_id)[:, None, None, :]
         n = tgt_ids.shape[1]
         target = torch.stack([tgt_ids[:, j] != self.pad_id for j in range(n)], dim=-1)[:, None, None, :]
-        target = target & (torch.arange(n)[:, None] >= torch.arange(n))
+        steps = torch.arange(n, device=tgt_ids.device)
+        target = target & (steps[:, None] >= steps)
         memory = self.encoder(self.dropout(self.positions(self.src_embedding(src_ids))), source)
         hidden = self.decoder(self.dropout(self.positions(self.tgt_embedding(tgt_ids))), memory, target, source)
         return hidden @ self.output.weight.T
