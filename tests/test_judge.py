@@ -221,6 +221,27 @@ def test_a_mistake_before_a_crash_is_told():
     assert any("ended itself" in note for note in result.verdict.notes)
 
 
+@pytest.mark.parametrize(("deed", "words"), [("os._exit(0)", "ended itself"), ("while True: pass", "did not finish")])
+def test_points_are_kept_where_the_search_for_the_mistake_fails(deed, words):
+    """Three properties are asked about before it is known that the second one fails; the fourth only to find out why."""
+    asked = 3 * len(all_exercises()["causal_mask"].cases)
+    code = f"""
+import os
+calls = []
+def causal_mask(n):
+    calls.append(n)
+    if len(calls) > {asked}:
+        {deed}
+    return torch.ones(n, n)"""
+    with impatient_with("causal_mask", seconds=2.0):
+        result = judged(STEM, with_answer(code))
+    found = by_name(result)["causal_mask"]
+    assert (found.points, found.outcome) == (1, "wrong")
+    assert "The first row allows" in found.message
+    assert others_are_right(result)
+    assert any(words in note for note in result.verdict.notes)
+
+
 def test_an_unknown_signal_has_its_number():
     """Signals 34 and up have no name of their own."""
     result = judged(STEM, with_answer("import os\ndef causal_mask(n):\n    os.kill(os.getpid(), 40)"))

@@ -143,6 +143,7 @@ class Trial:
         self.by_student = submission.rebuilt.students
         self.patience = submission.patience
         self.reports: dict[str, Report] = {}
+        self.examined: dict[str, Report] = {}  # before the mistake is looked for
         self.unfinished: set[str] = set()  # exercises for which no time was left
         self.missing: set[str] = set()  # names that the student's code did not find
         self.fatal: set[int] = (
@@ -300,7 +301,7 @@ class Trial:
                 self.unfinished.add(exercise.name)
                 self.note(str(error))
             else:
-                self.note(f"{exercise.name}: the code was stopped while it was checked. {error}")
+                self.note_stopped(exercise, error)
             words = "The check was stopped." if isinstance(error, TimeIsUp) else "The check could not be completed."
             return failed(exercise, "raised", f"{words} {error}")
         for check in report.checks:
@@ -312,21 +313,33 @@ class Trial:
         self.ready_runner(i)
         try:
             return self.found(i, exercise, self.foreseen(exercise.name))
-        except TimeIsUp:
-            raise
+        except TimeIsUp as error:
+            if exercise.name not in self.examined:
+                raise
+            self.note_stopped(exercise, error)
+            return self.examined[exercise.name]
         except RunnerError as error:
             if isinstance(exercise, WrittenTest):
                 raise
             return self.asked_one_by_one(i, exercise, error)
 
+    def note_stopped(self, exercise: Exercise, error: RunnerError) -> None:
+        self.note(f"{exercise.name}: the code was stopped while it was checked. {error}")
+
     def asked_one_by_one(self, i: int, exercise: Exercise, error: RunnerError) -> Report:
         """The report on an answer that has ended its process, and with it the answers to all questions that were sent
-        together. In another process, what is wrong before that question is found, and perhaps even its cause."""
+        together. In another process, what is wrong before that question is found, and perhaps even its cause.
+
+        Only the first examination that is completed counts: an answer that notices that its mistake is looked for must
+        not have another try.
+        """
         self.asked_again += 1
-        report = self.found(i, exercise, is_diagnosed=False)
-        self.note(f"{exercise.name}: the code was stopped while it was checked. {error}")
+        report = self.examined.get(exercise.name)
+        if report is None:
+            report = self.found(i, exercise, is_diagnosed=False)
+        self.note_stopped(exercise, error)
         with contextlib.suppress(RunnerError):
-            report = self.found(i, exercise)
+            return with_its_cause(report, self.found(i, exercise))
         return report
 
     def found(self, i: int, exercise: Exercise, foreseen: Sequence[Reading] = (), is_diagnosed: bool = True) -> Report:
@@ -360,11 +373,13 @@ class Trial:
     def graded(self, i: int, exercise: Exercise, subject: Subject, is_diagnosed: bool) -> Report:
         if isinstance(exercise, WrittenTest):
             return self.tried(i, exercise)
+        examined = functools.partial(self.examined.setdefault, exercise.name)
         if self.seen is None:
-            return grade(exercise, subject, is_diagnosed=is_diagnosed)
+            return grade(exercise, subject, is_diagnosed=is_diagnosed, examined=examined)
         cases = all_hidden()[exercise.name].cases(self.submission.seed)
         # A mistake on the visible cases has been diagnosed already; only what is right there is diagnosed again.
-        return grade(exercise, subject, cases, is_diagnosed=is_diagnosed and self.seen.reports[exercise.name].passed)
+        is_diagnosed = is_diagnosed and self.seen.reports[exercise.name].passed
+        return grade(exercise, subject, cases, is_diagnosed=is_diagnosed, examined=examined)
 
     def tried(self, i: int, exercise: WrittenTest) -> Report:
         """The report on a test that the student has written. What it is asked is drawn from the secret seed, for the
@@ -452,6 +467,12 @@ def write_reports(submission: Submission, judged: Judged, visible: dict[str, Rep
     for name, report in visible.items():
         answer = submission.rebuilt.answers.get(name, "")
         judged.exercises.append(verdict(name, report, concealed[name], answer))
+
+
+def with_its_cause(report: Report, again: Report) -> Report:
+    """The report with the mistake that was found when everything was asked again, if it was answered in the same way."""
+    results, same = ([(check.passed, check.message) for check in each.checks] for each in (report, again))
+    return replace(report, diagnosis=again.diagnosis, advice=again.advice) if results == same else report
 
 
 def concealed_report(name: str, visible: Report, asked: Report | None) -> Report:
