@@ -223,7 +223,8 @@ def test_a_mistake_before_a_crash_is_told():
 
 @pytest.mark.parametrize(("deed", "words"), [("os._exit(0)", "ended itself"), ("while True: pass", "did not finish")])
 def test_points_are_kept_where_the_search_for_the_mistake_fails(deed, words):
-    """Three properties are asked about before it is known that the second one fails; the fourth only to find out why."""
+    """Three properties are asked about before it is known that the second one fails; the fourth only to find out why
+    it does."""
     asked = 3 * len(all_exercises()["causal_mask"].cases)
     code = f"""
 import os

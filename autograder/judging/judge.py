@@ -470,7 +470,7 @@ def write_reports(submission: Submission, judged: Judged, visible: dict[str, Rep
 
 
 def with_its_cause(report: Report, again: Report) -> Report:
-    """The report with the mistake that was found when everything was asked again, if it was answered in the same way."""
+    """The report with the mistake that was found when everything was asked again, if the answers were the same."""
     results, same = ([(check.passed, check.message) for check in each.checks] for each in (report, again))
     return replace(report, diagnosis=again.diagnosis, advice=again.advice) if results == same else report
 
