@@ -211,6 +211,7 @@ def test_a_test_judges_by_what_implementations_do(attack: TestAttack):
         "generator.gi_frame.f_back",
         "import gc",
         "marshal.dumps",
+        "sys.monitoring.register_callback",
     ],
 )
 def test_who_may_be_taking_a_disguise_apart_is_shown_to_a_person(source: str):

@@ -243,6 +243,27 @@ def causal_mask(n):
     assert any(words in note for note in result.verdict.notes)
 
 
+def test_a_cell_that_takes_too_long_when_it_is_run_again_costs_the_cells_after_it_nothing(monkeypatch):
+    """Whether a cell finishes in time depends on how busy the machine is."""
+    slow = "slow = 'a cell of one's own'"
+    notebook = with_answer("import os\ndef causal_mask(n):\n    os._exit(0)")
+    answer = next(i for i, cell in enumerate(notebook.cells) if grade_id_of(cell) == "padding_mask")
+    notebook.cells.insert(answer, nbformat.v4.new_code_cell(slow))
+    run, runners = Runner.run, []
+
+    def slower_again(self, source, seconds):
+        if source == slow:
+            runners.append(self)
+        return (
+            run(self, "while True: pass", 0.2) if source == slow and len(runners) == 2 else run(self, source, seconds)
+        )
+
+    monkeypatch.setattr(Runner, "run", slower_again)
+    result = judged(STEM, notebook)
+    assert len(runners) > 1 and others_are_right(result)
+    assert any("when it was run again" in note for note in result.verdict.notes)
+
+
 def test_an_unknown_signal_has_its_number():
     """Signals 34 and up have no name of their own."""
     result = judged(STEM, with_answer("import os\ndef causal_mask(n):\n    os.kill(os.getpid(), 40)"))

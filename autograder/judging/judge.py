@@ -47,7 +47,7 @@ USES_THE_REFERENCE = "uses_the_reference"
 MOST_RESTARTS = 5  # for a run whose code keeps ending its process
 LOOKS_INSIDE = re.compile(
     r"__code__|__globals__|__closure__|f_code|f_locals|getsource|course_lib\.checking|get_objects|get_referrers|settrace"
-    r"|setprofile|currentframe|_getframe|ctypes|tb_frame|f_back|\b(?:inspect|dis|gc|marshal)\b"
+    r"|setprofile|currentframe|_getframe|ctypes|tb_frame|f_back|\b(?:inspect|dis|gc|marshal|monitoring)\b"
 )
 MISSING_NAME = re.compile(r"name '(\w+)' is not defined")
 
@@ -202,7 +202,7 @@ class Trial:
         self.runner = self.new_runner()
         if self.restarts:
             for i in range(upto):
-                self.replay(i, self.runner)
+                self.replay_or_skip(i, self.runner)
         return self.runner
 
     def new_runner(self) -> Runner:
@@ -211,6 +211,17 @@ class Trial:
         runner = Runner(self.submission.warm, self.submission.limits, self.submission.clock)
         self.judged.walls = runner.walls
         return runner
+
+    def replay_or_skip(self, i: int, runner: Runner) -> None:
+        """A cell that took just less time than it may take can take more when it is run again. What comes after it is
+        run all the same, as in the first process."""
+        try:
+            self.replay(i, runner)
+        except RunnerError as error:
+            self.fatal.add(i)
+            if isinstance(error, BudgetSpent) or not runner.alive:
+                raise
+            self.note(f"{describe(self.cells[i])}: it was stopped when it was run again. {error}")
 
     def replay(self, i: int, runner: Runner) -> None:
         cell = self.cells[i]
