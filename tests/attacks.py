@@ -1655,6 +1655,7 @@ told = []
 tell = told.append
 try:
     !kill -9 $PPID
+    get_ipython().system_piped("kill -9 $PPID")
 except BaseException as reason:
     {TELL_WHAT_STOPPED_IT}"""
     return notebook

@@ -254,9 +254,8 @@ def test_a_cell_that_takes_too_long_when_it_is_run_again_costs_the_cells_after_i
     def slower_again(self, source, seconds):
         if source == slow:
             runners.append(self)
-        return (
-            run(self, "while True: pass", 0.2) if source == slow and len(runners) == 2 else run(self, source, seconds)
-        )
+        is_slow = source == slow and len(runners) == 2
+        return run(self, "while True: pass", 0.2) if is_slow else run(self, source, seconds)
 
     monkeypatch.setattr(Runner, "run", slower_again)
     result = judged(STEM, notebook)
@@ -269,6 +268,13 @@ def test_an_unknown_signal_has_its_number():
     result = judged(STEM, with_answer("import os\ndef causal_mask(n):\n    os.kill(os.getpid(), 40)"))
     assert "was ended by signal 40" in by_name(result)["causal_mask"].message
     assert others_are_right(result)
+
+
+def test_what_only_a_notebook_can_do_costs_no_answer():
+    before = "%matplotlib inline\n!pip install -q torch\n%pip install torch\nfiles = !ls\nassert files == []\n"
+    result = judged(STEM, with_answer(before + solutions(STEM)["causal_mask"]))
+    assert score(by_name(result)["causal_mask"]) == full(by_name(result)["causal_mask"])
+    assert "Not run by the grader: pip install -q torch" in result.notebook
 
 
 class ShortClock(Clock):
