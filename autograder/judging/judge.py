@@ -48,6 +48,7 @@ MOST_RESTARTS = 5  # for a run whose code keeps ending its process
 LOOKS_INSIDE = re.compile(
     r"__code__|__globals__|__closure__|f_code|f_locals|getsource|course_lib\.checking|get_objects|get_referrers|settrace"
     r"|setprofile|currentframe|_getframe|ctypes|tb_frame|f_back|\b(?:inspect|dis|gc|marshal|monitoring)\b"
+    r"|Torch(?:Function|Dispatch)Mode|__torch_\w+__|profiler|\bmock\b|setattr\(torch|\btorch(?:\.\w+)+ *=(?!=)"
 )
 MISSING_NAME = re.compile(r"name '(\w+)' is not defined")
 
