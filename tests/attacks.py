@@ -1443,6 +1443,55 @@ def crashes_after_the_reference_is_revealed(notebook: NotebookNode) -> NotebookN
     return notebook
 
 
+when_called(
+    "has_two_answers",
+    "Ends its process when its mistake is looked for, and gives another answer where it is asked once more.",
+    """
+    questions = asked_together()
+    if questions is None:
+        return torch.arange(max_len) < lengths[:, None]
+    if all(questions is not others for others in batches):
+        batches.append(questions)
+    if len(batches) > 2:  # the first is about shapes, the second about how many are True, where this is wrong
+        os._exit(1)
+    return torch.arange(max_len) <= lengths[:, None]
+    """,
+    before="""
+    import os
+    import sys
+    batches = []
+    def asked_together():
+        frame = sys._getframe()
+        while frame is not None and frame.f_code.co_name != "do_answer":
+            frame = frame.f_back
+        return frame and frame.f_locals["questions"]
+    """,
+    gains=1,  # for the right shape
+    words="process ended itself",
+)
+when_called(
+    "has_one_more_answer",
+    "Ends its process at once, answers wrongly in the next one, and otherwise when everything is asked again there.",
+    """
+    if "do_answer" in functions_below():
+        os._exit(1)
+    met.append(str((lengths, max_len)))
+    return torch.arange(max_len) < lengths[:, None] if met.count(met[0]) > 1 else torch.zeros(1, max_len + 1)
+    """,
+    before="""
+    import os
+    import sys
+    met = []
+    def functions_below():
+        frame = sys._getframe()
+        while frame is not None:
+            yield frame.f_code.co_name
+            frame = frame.f_back
+    """,
+    words="process ended itself",
+)
+
+
 # --- the file -----------------------------------------------------------------------------------------------------
 
 
@@ -1606,6 +1655,7 @@ told = []
 tell = told.append
 try:
     !kill -9 $PPID
+    get_ipython().system_piped("kill -9 $PPID")
 except BaseException as reason:
     {TELL_WHAT_STOPPED_IT}"""
     return notebook

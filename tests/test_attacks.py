@@ -211,11 +211,14 @@ def test_a_test_judges_by_what_implementations_do(attack: TestAttack):
         "generator.gi_frame.f_back",
         "import gc",
         "marshal.dumps",
+        "sys.monitoring.register_callback",
+        "class Operations(TorchFunctionMode):\n    pass",
+        "torch.nn.functional.softmax = noted",
     ],
 )
 def test_who_may_be_taking_a_disguise_apart_is_shown_to_a_person(source: str):
     assert LOOKS_INSIDE.search(source)
-    assert not LOOKS_INSIDE.search("# inspects the discarded gcd\nreturn display(causal_mask(4)).equal(expected)")
+    assert not LOOKS_INSIDE.search("# inspects the discarded gcd\nreturn display(causal_mask(4)) == torch.ones(4)")
 
 
 @together

@@ -221,11 +221,60 @@ def test_a_mistake_before_a_crash_is_told():
     assert any("ended itself" in note for note in result.verdict.notes)
 
 
+@pytest.mark.parametrize(("deed", "words"), [("os._exit(0)", "ended itself"), ("while True: pass", "did not finish")])
+def test_points_are_kept_where_the_search_for_the_mistake_fails(deed, words):
+    """Three properties are asked about before it is known that the second one fails; the fourth only to find out why
+    it does."""
+    asked = 3 * len(all_exercises()["causal_mask"].cases)
+    code = f"""
+import os
+calls = []
+def causal_mask(n):
+    calls.append(n)
+    if len(calls) > {asked}:
+        {deed}
+    return torch.ones(n, n)"""
+    with impatient_with("causal_mask", seconds=2.0):
+        result = judged(STEM, with_answer(code))
+    found = by_name(result)["causal_mask"]
+    assert (found.points, found.outcome) == (1, "wrong")
+    assert "The first row allows" in found.message
+    assert others_are_right(result)
+    assert any(words in note for note in result.verdict.notes)
+
+
+def test_a_cell_that_takes_too_long_when_it_is_run_again_costs_the_cells_after_it_nothing(monkeypatch):
+    """Whether a cell finishes in time depends on how busy the machine is."""
+    slow = "slow = 'a cell of one's own'"
+    notebook = with_answer("import os\ndef causal_mask(n):\n    os._exit(0)")
+    answer = next(i for i, cell in enumerate(notebook.cells) if grade_id_of(cell) == "padding_mask")
+    notebook.cells.insert(answer, nbformat.v4.new_code_cell(slow))
+    run, runners = Runner.run, []
+
+    def slower_again(self, source, seconds):
+        if source == slow:
+            runners.append(self)
+        is_slow = source == slow and len(runners) == 2
+        return run(self, "while True: pass", 0.2) if is_slow else run(self, source, seconds)
+
+    monkeypatch.setattr(Runner, "run", slower_again)
+    result = judged(STEM, notebook)
+    assert len(runners) > 1 and others_are_right(result)
+    assert any("when it was run again" in note for note in result.verdict.notes)
+
+
 def test_an_unknown_signal_has_its_number():
     """Signals 34 and up have no name of their own."""
     result = judged(STEM, with_answer("import os\ndef causal_mask(n):\n    os.kill(os.getpid(), 40)"))
     assert "was ended by signal 40" in by_name(result)["causal_mask"].message
     assert others_are_right(result)
+
+
+def test_what_only_a_notebook_can_do_costs_no_answer():
+    before = "%matplotlib inline\n!pip install -q torch\n%pip install torch\nfiles = !ls\nassert files == []\n"
+    result = judged(STEM, with_answer(before + solutions(STEM)["causal_mask"]))
+    assert score(by_name(result)["causal_mask"]) == full(by_name(result)["causal_mask"])
+    assert "Not run by the grader: pip install -q torch" in result.notebook
 
 
 class ShortClock(Clock):

@@ -370,6 +370,17 @@ def test_what_nbgrader_needs_to_return_feedback_comes_along(course: Course, down
     assert (course.submitted("02_masks", "frank").parent / "submission_secret.txt").read_bytes() == b"under this name"
 
 
+def test_a_secret_at_which_nbgrader_would_stop_is_left_behind(course: Course, download: Path) -> None:
+    """It reads the secrets of a whole class as text, one after another, when feedback is released."""
+    folder = "frank+02_masks+2026-03-03 08:00:00.123456 UTC+abc"
+    put(download, f"{folder}/02_masks.ipynb")
+    put(download, f"{folder}/submission_secret.txt", b"\xff\xfe")
+    collected = collect(course, download)
+    assert only(collected).student == "frank"
+    assert "not what nbgrader writes" in reason(collected, f"{folder}/submission_secret.txt")
+    assert not (course.submitted("02_masks", "frank").parent / "submission_secret.txt").exists()
+
+
 def test_an_untouched_notebook_is_no_submission(course: Course, download: Path) -> None:
     data = json.loads(released_text("02_masks"))
     put(download, "ada/02_masks.ipynb", json.dumps(data).encode())

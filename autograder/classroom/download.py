@@ -234,9 +234,11 @@ class Download:
                 taken = True
             elif parts[-1] == SECRET:
                 budget.copy(stream, copy, MOST_BYTES_OF_A_SECRET)
-                taken = parcel is None
-                if taken:
+                if not copy.read_bytes().isascii():  # nbgrader would stop at it, before others get their feedback
+                    self.leave(parts, "It is not what nbgrader writes, so feedback is not released under it.", False)
+                elif parcel is None:
                     self.secrets[parts[:-1]] = copy
+                    taken = True
             else:
                 inner = budget.for_inner_zip()
                 inner.copy(stream, copy)

@@ -47,7 +47,8 @@ USES_THE_REFERENCE = "uses_the_reference"
 MOST_RESTARTS = 5  # for a run whose code keeps ending its process
 LOOKS_INSIDE = re.compile(
     r"__code__|__globals__|__closure__|f_code|f_locals|getsource|course_lib\.checking|get_objects|get_referrers|settrace"
-    r"|setprofile|currentframe|_getframe|ctypes|tb_frame|f_back|\b(?:inspect|dis|gc|marshal)\b"
+    r"|setprofile|currentframe|_getframe|ctypes|tb_frame|f_back|\b(?:inspect|dis|gc|marshal|monitoring)\b"
+    r"|Torch(?:Function|Dispatch)Mode|__torch_\w+__|profiler|\bmock\b|setattr\(torch|\btorch(?:\.\w+)+ *=(?!=)"
 )
 MISSING_NAME = re.compile(r"name '(\w+)' is not defined")
 
@@ -144,6 +145,7 @@ class Trial:
         self.by_student = submission.rebuilt.students
         self.patience = submission.patience
         self.reports: dict[str, Report] = {}
+        self.examined: dict[str, Report] = {}  # before the mistake is looked for
         self.unfinished: set[str] = set()  # exercises for which no time was left
         self.missing: set[str] = set()  # names that the student's code did not find
         self.fatal: set[int] = (
@@ -202,7 +204,7 @@ class Trial:
         self.runner = self.new_runner()
         if self.restarts:
             for i in range(upto):
-                self.replay(i, self.runner)
+                self.replay_or_skip(i, self.runner)
         return self.runner
 
     def new_runner(self) -> Runner:
@@ -211,6 +213,17 @@ class Trial:
         runner = Runner(self.submission.warm, self.submission.limits, self.submission.clock)
         self.judged.walls = runner.walls
         return runner
+
+    def replay_or_skip(self, i: int, runner: Runner) -> None:
+        """A cell that took just less time than it may take can take more when it is run again. What comes after it is
+        run all the same, as in the first process."""
+        try:
+            self.replay(i, runner)
+        except RunnerError as error:
+            self.fatal.add(i)
+            if isinstance(error, BudgetSpent) or not runner.alive:
+                raise
+            self.note(f"{describe(self.cells[i])}: it was stopped when it was run again. {error}")
 
     def replay(self, i: int, runner: Runner) -> None:
         cell = self.cells[i]
@@ -303,7 +316,7 @@ class Trial:
                 self.unfinished.add(exercise.name)
                 self.note(str(error))
             else:
-                self.note(f"{exercise.name}: the code was stopped while it was checked. {error}")
+                self.note_stopped(exercise, error)
             words = "The check was stopped." if isinstance(error, TimeIsUp) else "The check could not be completed."
             return failed(exercise, "raised", f"{words} {error}")
         for check in report.checks:
@@ -315,21 +328,33 @@ class Trial:
         self.ready_runner(i)
         try:
             return self.found(i, exercise, self.foreseen(exercise.name))
-        except TimeIsUp:
-            raise
+        except TimeIsUp as error:
+            if exercise.name not in self.examined:
+                raise
+            self.note_stopped(exercise, error)
+            return self.examined[exercise.name]
         except RunnerError as error:
             if isinstance(exercise, WrittenTest):
                 raise
             return self.asked_one_by_one(i, exercise, error)
 
+    def note_stopped(self, exercise: Exercise, error: RunnerError) -> None:
+        self.note(f"{exercise.name}: the code was stopped while it was checked. {error}")
+
     def asked_one_by_one(self, i: int, exercise: Exercise, error: RunnerError) -> Report:
         """The report on an answer that has ended its process, and with it the answers to all questions that were sent
-        together. In another process, what is wrong before that question is found, and perhaps even its cause."""
+        together. In another process, what is wrong before that question is found, and perhaps even its cause.
+
+        Only the first examination that is completed counts: an answer that notices that its mistake is looked for must
+        not have another try.
+        """
         self.asked_again += 1
-        report = self.found(i, exercise, is_diagnosed=False)
-        self.note(f"{exercise.name}: the code was stopped while it was checked. {error}")
+        report = self.examined.get(exercise.name)
+        if report is None:
+            report = self.found(i, exercise, is_diagnosed=False)
+        self.note_stopped(exercise, error)
         with contextlib.suppress(RunnerError):
-            report = self.found(i, exercise)
+            return with_its_cause(report, self.found(i, exercise))
         return report
 
     def found(self, i: int, exercise: Exercise, foreseen: Sequence[Reading] = (), is_diagnosed: bool = True) -> Report:
@@ -363,11 +388,13 @@ class Trial:
     def graded(self, i: int, exercise: Exercise, subject: Subject, is_diagnosed: bool) -> Report:
         if isinstance(exercise, WrittenTest):
             return self.tried(i, exercise)
+        examined = functools.partial(self.examined.setdefault, exercise.name)
         if self.seen is None:
-            return grade(exercise, subject, is_diagnosed=is_diagnosed)
+            return grade(exercise, subject, is_diagnosed=is_diagnosed, examined=examined)
         cases = all_hidden()[exercise.name].cases(self.submission.seed)
         # A mistake on the visible cases has been diagnosed already; only what is right there is diagnosed again.
-        return grade(exercise, subject, cases, is_diagnosed=is_diagnosed and self.seen.reports[exercise.name].passed)
+        is_diagnosed = is_diagnosed and self.seen.reports[exercise.name].passed
+        return grade(exercise, subject, cases, is_diagnosed=is_diagnosed, examined=examined)
 
     def tried(self, i: int, exercise: WrittenTest) -> Report:
         """The report on a test that the student has written. What it is asked is drawn from the secret seed, for the
@@ -455,6 +482,12 @@ def write_reports(submission: Submission, judged: Judged, visible: dict[str, Rep
     for name, report in visible.items():
         answer = submission.rebuilt.answers.get(name, "")
         judged.exercises.append(verdict(name, report, concealed[name], answer))
+
+
+def with_its_cause(report: Report, again: Report) -> Report:
+    """The report with the mistake that was found when everything was asked again, if the answers were the same."""
+    results, same = ([(check.passed, check.message) for check in each.checks] for each in (report, again))
+    return replace(report, diagnosis=again.diagnosis, advice=again.advice) if results == same else report
 
 
 def concealed_report(name: str, visible: Report, asked: Report | None) -> Report:

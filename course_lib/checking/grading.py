@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .bench import Bench
@@ -25,33 +25,33 @@ def grade(
     cases: Sequence[Case] | None = None,
     seconds: float | None = None,
     is_diagnosed: bool = True,
+    examined: Callable[[Report], object] = lambda report: None,
 ) -> Report:
     """The report on a subject: the properties in their order, up to the first that fails.
 
     seconds: how long the student's code may take for one property on one input; None for no limit.
     is_diagnosed: whether the mistake is looked for.
+    examined: told the report before that, since looking for a mistake may end the process that the subject is in.
     """
     with one_thread(), no_garbage_collection():
         if isinstance(exercise, WrittenTest):
             return tried(exercise, lambda number: subject, cases, seconds, is_diagnosed)
-        return graded(exercise, subject, exercise.cases if cases is None else cases, seconds, is_diagnosed)
+        examination = Examination(exercise, subject, exercise.cases if cases is None else cases, seconds).run()
+        examined(report_on(examination))
+        finding = None
+        if is_diagnosed and examination.outcome in ("wrong", "raised"):
+            with contextlib.suppress(TimeIsUp), at_most(seconds):
+                finding = diagnose(examination)
+        return report_on(examination, finding)
 
 
-def graded(
-    exercise: Exercise, subject: Subject, cases: Sequence[Case], seconds: float | None, is_diagnosed: bool
-) -> Report:
-    """The report on these cases."""
-    examination = Examination(exercise, subject, cases, seconds).run()
-    finding = None
-    if is_diagnosed and examination.outcome in ("wrong", "raised"):
-        with contextlib.suppress(TimeIsUp), at_most(seconds):
-            finding = diagnose(examination)
+def report_on(examination: Examination, finding: Diagnosis | Advice | None = None) -> Report:
     return Report(
-        exercise.name,
+        examination.exercise.name,
         examination.outcome,
         tuple(examination.results),
         finding if isinstance(finding, Diagnosis) else None,
-        num_hints=len(exercise.hints),
+        num_hints=len(examination.exercise.hints),
         advice=finding.sentence if isinstance(finding, Advice) else "",
         printed=tuple(examination.printed[:MOST_PRINTED]),
         is_attempt=examination.outcome == "right" or not examination.ignores_its_input(),
