@@ -1039,7 +1039,7 @@ class WithWholeMasks(Transformer):
 
     def target_mask(self, tgt_ids):
         n = tgt_ids.size(1)
-        allowed = torch.zeros(len(tgt_ids), n, n, dtype=torch.bool)
+        allowed = torch.zeros(len(tgt_ids), n, n, dtype=torch.bool, device=tgt_ids.device)
         for b, row in enumerate(tgt_ids.tolist()):
             for i in range(n):
                 for j in range(i + 1):
@@ -1060,8 +1060,8 @@ class PaddedQueriesHiddenToo(Transformer):
 
     def target_mask(self, tgt_ids):
         real = tgt_ids != self.pad_id
-        both = real[:, :, None] & real[:, None, :] & causal_mask(tgt_ids.shape[1])
-        return both | torch.eye(tgt_ids.shape[1], dtype=torch.bool) & ~real[:, :, None]
+        both = real[:, :, None] & real[:, None, :] & causal_mask(tgt_ids.shape[1]).to(real.device)
+        return both | torch.eye(tgt_ids.shape[1], dtype=torch.bool, device=real.device) & ~real[:, :, None]
 
 
 @transformer.alternative
@@ -1070,7 +1070,7 @@ class AdditiveSourceMask(Transformer):
 
     def source_mask(self, src_ids):
         real = src_ids != self.pad_id
-        return torch.zeros(real.shape).masked_fill(~real, -torch.inf)[:, None, :]
+        return torch.zeros(real.shape, device=real.device).masked_fill(~real, -torch.inf)[:, None, :]
 
 
 @transformer.alternative
@@ -1124,7 +1124,7 @@ class TorchInside(nn.Module):
         hidden = self.core(
             self.drop(self.pe(self.emb_src(src_ids) * math.sqrt(self.d_model))),
             self.drop(self.pe(self.emb_tgt(tgt_ids) * math.sqrt(self.d_model))),
-            tgt_mask=torch.ones(n, n, dtype=torch.bool).triu(1),
+            tgt_mask=torch.ones(n, n, dtype=torch.bool, device=tgt_ids.device).triu(1),
             src_key_padding_mask=src_ids == self.pad,
             tgt_key_padding_mask=tgt_ids == self.pad,
             memory_key_padding_mask=src_ids == self.pad,
