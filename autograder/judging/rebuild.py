@@ -266,6 +266,13 @@ def without_points(text: str) -> str:
     return POINTS.sub("", text)
 
 
+def is_of_another_release(cell: Cell, place: Place) -> bool:
+    """The class may have changed its points since. Without metadata, only the text tells."""
+    if cell.is_as_some_release_had_it:
+        return True
+    return not cell.grade_id and without_points(cell.plain) == without_points(place.plain)
+
+
 # --- which cell is which --------------------------------------------------------------------------------
 
 
@@ -501,9 +508,7 @@ class Match:
             self.notes.add("Cells of the text or demonstrations are missing. They were restored.")
 
     def note_changes(self, place: Place, cell: Cell) -> None:
-        # The class may have changed its points since. Without metadata, only the text tells.
-        has_other_points = not cell.grade_id and without_points(cell.plain) == without_points(place.plain)
-        is_older = place.is_locked and (cell.is_as_some_release_had_it or has_other_points)
+        is_older = place.is_locked and is_of_another_release(cell, place)
         if place.kind != cell.kind and (place.is_answer or place.is_locked):
             self.notes.add(f"{place.what} was turned from {place.kind} into {cell.kind}. It is {place.kind} again.")
         if place.is_locked and not is_older and cell.plain not in (place.plain, plain(place.cell.source)):
