@@ -150,7 +150,7 @@ def adds_padding_up(x, real):
 def takes_the_sum(x, real):
     """You return the sum over the real positions. It has to be divided by their number.
 
-    So a long sequence gives a longer vector than a short one."""
+    As it is, a long sequence gives a longer vector than a short one."""
     hidden = ~real.unsqueeze(-1)
     kept = x.masked_fill(hidden, 0.0)
     total = kept.sum(dim=-2)

@@ -1288,7 +1288,7 @@ class one_layer_for_all_three(decoding.CachedAttention):
 class attends_across_the_batch(decoding.CachedAttention):
     """You take the first axis for time. It is the batch: each sequence attends within itself.
 
-    So the sequences of the batch look at each other, and the tokens of one sequence do not."""
+    As it is, the sequences of the batch look at each other, and the tokens of one sequence do not."""
 
     def forward(self, x, cache=None):
         x = x.transpose(0, 1)

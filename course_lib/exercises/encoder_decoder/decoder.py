@@ -113,7 +113,7 @@ def decoder_dropout(subject, case):
 class SharesOneLayer(nn.Module):
     """The same layer is used at every place of the stack. Every place needs its own layer.
 
-    So there is one set of weights, used again and again.
+    As it is, there is one set of weights, used again and again.
     """
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
@@ -134,7 +134,7 @@ class SharesOneLayer(nn.Module):
 class HidesTheLayersInAList(nn.Module):
     """Your layers are in a plain Python list, and torch does not look inside one. Use an nn.ModuleList.
 
-    So their parameters are never trained, saved or moved.
+    As it is, their parameters are never trained, saved or moved.
     """
 
     def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
@@ -312,7 +312,7 @@ class RunsEachLayerOnTheInput(Decoder):
     """Every layer gets the stack's input, and only the last one's output is kept. The output of each layer is the input
     of the next.
 
-    So depth has no effect.
+    As it is, depth has no effect.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):

@@ -128,7 +128,7 @@ def decoder_layer_dropout(subject, case):
 class LooksAtItselfTwice(DecoderLayer):
     """In the cross-attention keys and values come from the decoder. They should come from memory.
 
-    So the source is never looked at.
+    As it is, the source is never looked at.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -147,7 +147,7 @@ class LooksAtItselfTwiceUnmasked(DecoderLayer):
     """In the cross-attention keys and values come from the decoder, and nothing is masked. They should come from
     memory.
 
-    So the source is never looked at, and the future is.
+    As it is, the source is never looked at, and the future is.
     """
 
     def attend_to_source(self, h, memory, memory_mask):
@@ -160,7 +160,7 @@ class LooksAtItselfWithTheMemoryMask(DecoderLayer):
     """In the cross-attention keys and values come from the decoder, while memory_mask is the source's. They should come
     from memory.
 
-    So the source is never looked at.
+    As it is, the source is never looked at.
     """
 
     def attend_to_source(self, h, memory, memory_mask):
@@ -172,7 +172,7 @@ class LooksAtItselfWithTheMemoryMask(DecoderLayer):
 class LetsTheSourceAsk(DecoderLayer):
     """In the cross-attention the queries come from memory. They should come from the targets.
 
-    So the result has a row for each source position and not for each target.
+    As it is, the result has a row for each source position and not for each target.
     """
 
     def attend_to_source(self, h, memory, memory_mask):
@@ -184,7 +184,7 @@ class LetsTheSourceAsk(DecoderLayer):
 class LetsTheSourceAskWithItsMask(DecoderLayer):
     """In the cross-attention the queries come from memory. They should come from the targets.
 
-    So the result has a row for each source position, and memory_mask does not fit.
+    As it is, the result has a row for each source position, and memory_mask does not fit.
     """
 
     def attend_to_source(self, h, memory, memory_mask):
@@ -476,7 +476,7 @@ class ThinksBeforeItAsks(DecoderLayer):
 class LeavesOutTheCrossAttention(DecoderLayer):
     """The cross-attention is missing. A decoder layer has three sub-layers.
 
-    So the source is never looked at.
+    As it is, the source is never looked at.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):
@@ -489,7 +489,7 @@ class LeavesOutTheCrossAttention(DecoderLayer):
 class LeavesOutTheSelfAttention(DecoderLayer):
     """The self-attention is missing. A decoder layer has three sub-layers.
 
-    So the targets never look at each other.
+    As it is, the targets never look at each other.
     """
 
     def forward(self, x, memory, mask=None, memory_mask=None):

@@ -466,7 +466,7 @@ class AddsTheInputAgain(EncoderLayer):
 class DropsTheSum(EncoderLayer):
     """Dropout is applied to the sum x + update. It belongs on the update, before it is added to x.
 
-    So x itself loses features.
+    As it is, x itself loses features.
     """
 
     def forward(self, x, mask=None):

@@ -119,7 +119,7 @@ def checkpoint_recomputes(subject, case):
 def keeps_the_activations(function, x):
     """Your backward pass uses what was computed in the forward pass. The function is not computed again.
 
-    So all of its activations were kept until then."""
+    As it is, all of its activations were kept until then."""
 
     class Recompute(torch.autograd.Function):
         @staticmethod

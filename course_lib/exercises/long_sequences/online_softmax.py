@@ -105,7 +105,7 @@ def does_not_rescale(chunks):
     """The sum of the earlier chunks stays as it was when a larger score comes. Its terms were taken relative to the
     old maximum, and have to be brought to the new one.
 
-    So the earlier scores count for too much."""
+    As it is, the earlier scores count for too much."""
     shape = chunks[0].shape[:-1]
     maximum = chunks[0].new_full(shape, torch.finfo(chunks[0].dtype).min)
     total = chunks[0].new_zeros(shape)

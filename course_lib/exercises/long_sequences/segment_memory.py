@@ -306,7 +306,7 @@ def mask_forgets_the_memory(segment, memory, w_q, w_k, w_v, keep):
     """You count the queries from 0, as if they were at the beginning of the memory. After a memory of m vectors,
     query i is at place m + i.
 
-    So some keys of its past are hidden from it."""
+    As it is, some keys of its past are hidden from it."""
     memory = memory.detach()
     context = torch.cat([memory, segment], dim=1)
     q = segment @ w_q

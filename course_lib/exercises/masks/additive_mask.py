@@ -89,7 +89,7 @@ def adds_to_the_allowed(mask):
 def plus_infinity(mask):
     """You add +inf. The sign is wrong: a score that has to vanish is pulled down.
 
-    So the hidden keys get all the attention."""
+    As it is, the hidden keys get all the attention."""
     allowed = mask.bool()
     nothing = torch.zeros(mask.shape, device=mask.device)
     return nothing.masked_fill(~allowed, math.inf)
@@ -173,7 +173,7 @@ def tiny_instead_of_negative(mask):
     """You put 0 or a number very close to it on the hidden places. It takes a large negative number. (The most negative
     number of a dtype is its finfo.min, not finfo.tiny.)
 
-    So nothing is hidden."""
+    As it is, nothing is hidden."""
     allowed = mask.bool()
     nothing = torch.zeros(mask.shape, device=mask.device)
     return nothing.masked_fill(~allowed, -1e-9)

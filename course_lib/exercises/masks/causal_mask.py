@@ -68,7 +68,7 @@ def shows_the_future(n):
 def hides_the_diagonal(n):
     """You leave out the diagonal. A position may see itself.
 
-    So your first row can attend to nothing at all."""
+    As it is, your first row can attend to nothing at all."""
     everything = torch.ones(n, n, dtype=torch.bool)
     return torch.tril(everything, diagonal=-1)
 

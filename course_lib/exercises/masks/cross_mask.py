@@ -90,7 +90,7 @@ def queries_and_keys_swapped(key_lengths, query_len, key_len):
 def lengths_along_the_queries(key_lengths, query_len, key_len):
     """You use the source's lengths on the query axis. They belong to the keys.
 
-    So target positions are hidden, and the source's padding stays visible."""
+    As it is, target positions are hidden, and the source's padding stays visible."""
     real = torch.arange(query_len, device=key_lengths.device) < key_lengths[:, None]
     real_keys = real[:, :, None]
     return real_keys.expand(-1, -1, key_len)
@@ -140,7 +140,7 @@ def nothing_hidden_in_the_source(key_lengths, query_len, key_len):
 def one_source_pad_visible(key_lengths, query_len, key_len):
     """You count the position that equals the length as real. Positions count from 0: a source of length 3 ends at 2.
 
-    So one padded key is visible wherever there is padding."""
+    As it is, one padded key is visible wherever there is padding."""
     real = torch.arange(key_len, device=key_lengths.device) <= key_lengths[:, None]
     real_keys = real[:, None, :]
     return real_keys.expand(-1, query_len, -1)
@@ -151,7 +151,7 @@ def last_source_token_hidden(key_lengths, query_len, key_len):
     """Your padding mask ends one position too early. Positions count from 0: a source of length 3 has the keys 0, 1
     and 2.
 
-    So the last real key of each source is hidden."""
+    As it is, the last real key of each source is hidden."""
     real = torch.arange(key_len, device=key_lengths.device) < key_lengths[:, None] - 1
     real_keys = real[:, None, :]
     return real_keys.expand(-1, query_len, -1)

@@ -115,7 +115,7 @@ def hides_queries_too(lengths, n):
     """You apply the lengths to the rows of your mask, the queries. Hide keys only: what a padded query computes is
     thrown away later.
 
-    So the row of a padded query has no key left, and its softmax is NaN."""
+    As it is, the row of a padded query has no key left, and its softmax is NaN."""
     real = masks.padding_mask(lengths, n)
     real_keys = real[:, None, :] & real[:, :, None]
     past = masks.causal_mask(n).to(lengths.device)
@@ -171,7 +171,7 @@ def inverts_the_triangle(lengths, n):
 def cannot_see_itself(lengths, n):
     """You leave out the diagonal. A position may see itself.
 
-    So the first query has no key at all."""
+    As it is, the first query has no key at all."""
     real = masks.padding_mask(lengths, n)
     real_keys = real[:, None, :]
     past = masks.causal_mask(n).to(lengths.device).tril(-1)
@@ -192,7 +192,7 @@ def no_axis_for_the_queries(lengths, n):
 def one_pad_is_visible(lengths, n):
     """You count the position that equals the length as real. Positions count from 0: a sentence of length 3 ends at 2.
 
-    So one padded key is visible in each sentence that has padding."""
+    As it is, one padded key is visible in each sentence that has padding."""
     real = torch.arange(n, device=lengths.device) <= lengths[:, None]
     real_keys = real[:, None, :]
     past = masks.causal_mask(n).to(lengths.device)
@@ -204,7 +204,7 @@ def last_token_is_hidden(lengths, n):
     """Your padding mask ends one position too early. Positions count from 0: a sentence of length 3 has the keys 0, 1
     and 2.
 
-    So the last real token of each sentence is hidden, even from itself."""
+    As it is, the last real token of each sentence is hidden, even from itself."""
     real = torch.arange(n, device=lengths.device) < lengths[:, None] - 1
     real_keys = real[:, None, :]
     past = masks.causal_mask(n).to(lengths.device)

@@ -137,7 +137,7 @@ def ignores_the_mask(q, k, v, mask):
 def masks_after_the_softmax(q, k, v, mask):
     """You multiply by the mask after the softmax. Hide the scores before it.
 
-    So the remaining weights no longer sum to 1."""
+    As it is, the remaining weights no longer sum to 1."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -236,7 +236,7 @@ def fills_with_minus_ten(q, k, v, mask):
 def fills_with_plus_infinity(q, k, v, mask):
     """You fill hidden scores with a huge positive number. They have to be far below 0: the sign is wrong.
 
-    So the hidden keys get all the attention."""
+    As it is, the hidden keys get all the attention."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)
@@ -696,7 +696,7 @@ def rounds_the_root(q, k, v, mask):
 def scales_the_weights(q, k, v, mask):
     """You divide by √d_k after the softmax. Scale the scores, before it.
 
-    So the rows no longer sum to 1."""
+    As it is, the rows no longer sum to 1."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     weights = masks.masked_softmax(scores, mask)
@@ -732,7 +732,7 @@ def normalises_over_axis_1(q, k, v, mask):
 def uses_a_sigmoid(q, k, v, mask):
     """You use a sigmoid, which decides each weight on its own. The keys have to compete: use softmax.
 
-    So the rows do not sum to 1."""
+    As it is, the rows do not sum to 1."""
     d_k = q.shape[-1]
     scores = q @ k.transpose(-2, -1)
     scores = scores / math.sqrt(d_k)

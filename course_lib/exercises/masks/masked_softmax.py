@@ -196,7 +196,7 @@ def multiplies_after_the_softmax(scores, mask):
     """You set weights to 0 after the softmax. The hidden keys have already taken their share by then; they have to be
     gone before it.
 
-    So the remaining weights no longer sum to 1."""
+    As it is, the remaining weights no longer sum to 1."""
     allowed = allowed_places(mask, scores)
     weights = scores.softmax(dim=-1)
     return weights.masked_fill(~allowed, 0.0)
@@ -393,7 +393,7 @@ def adds_the_truth_values(scores, mask):
 def hidden_score_is_huge(scores, mask):
     """You hide a score by filling in a huge positive number. It has to be far below 0: the sign is wrong.
 
-    So the hidden keys get all the attention."""
+    As it is, the hidden keys get all the attention."""
     allowed = allowed_places(mask, scores)
     visible = scores.masked_fill(~allowed, 1e9)
     weights = visible.softmax(dim=-1)

@@ -85,7 +85,7 @@ def marks_the_padding_but_one(lengths, max_len):
 def lets_one_pad_through(lengths, max_len):
     """You count the place that equals the length as real. Positions count from 0: a sentence of length 3 ends at 2.
 
-    So one padded place is visible in each row that has padding."""
+    As it is, one padded place is visible in each row that has padding."""
     require_lengths(lengths, max_len)
     positions = torch.arange(max_len, device=lengths.device)
     return positions <= lengths[:, None]
@@ -96,7 +96,7 @@ def hides_the_last_token(lengths, max_len):
     """You count the positions from 1 (or take one off the length). They count from 0: a sentence of length 3 has the
     positions 0, 1 and 2.
 
-    So the last real token of each sentence is hidden."""
+    As it is, the last real token of each sentence is hidden."""
     require_lengths(lengths, max_len)
     positions = torch.arange(1, max_len + 1, device=lengths.device)
     return positions < lengths[:, None]
@@ -171,7 +171,7 @@ def slices_from_minus_zero(lengths, max_len):
     """You cut off the padding with a slice that starts at minus the number of padded places. Where there is no padding
     it starts at -0, and that is 0, the beginning.
 
-    So a sentence without padding is hidden completely."""
+    As it is, a sentence without padding is hidden completely."""
     mask = torch.ones(len(lengths), max_len, dtype=torch.bool)
     for row, length in enumerate(lengths.tolist()):
         mask[row, -(max_len - length) :] = False

@@ -145,7 +145,7 @@ def slope(case, position, at):
 def tiles_the_groups(q, k, v):
     """You repeat the groups as 0, 1, 0, 1, …. Neighbouring heads share a group: 0, 0, 1, 1, ….
 
-    So head i reads group i mod g.
+    As it is, head i reads group i mod g.
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
@@ -163,7 +163,7 @@ def tiles_the_groups(q, k, v):
 def tiles_the_keys_alone(q, k, v):
     """You repeat the keys as 0, 1, 0, 1, …. Neighbouring heads share a group: 0, 0, 1, 1, …, as your values have it.
 
-    So a head searches in one group and reads from another.
+    As it is, a head searches in one group and reads from another.
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
@@ -181,7 +181,7 @@ def tiles_the_keys_alone(q, k, v):
 def tiles_the_values_alone(q, k, v):
     """You repeat the values as 0, 1, 0, 1, …. Neighbouring heads share a group: 0, 0, 1, 1, …, as your keys have it.
 
-    So a head searches in one group and reads from another.
+    As it is, a head searches in one group and reads from another.
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
@@ -472,7 +472,7 @@ def scales_by_d_v(q, k, v):
 def scales_the_weights(q, k, v):
     """You divide by √d_k after the softmax. Divide the scores, before it.
 
-    So the rows of the weights no longer sum to 1.
+    As it is, the rows of the weights no longer sum to 1.
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
@@ -557,7 +557,7 @@ def leaves_the_softmax_out(q, k, v):
 def uses_a_sigmoid(q, k, v):
     """You use a sigmoid, which decides each weight on its own. The keys have to compete: use softmax.
 
-    So the rows of the weights do not sum to 1.
+    As it is, the rows of the weights do not sum to 1.
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
@@ -624,7 +624,7 @@ def overflows(q, k, v):
     """You take exp of the raw scores. torch's softmax subtracts each row's maximum first, which changes nothing but
     keeps the numbers small.
 
-    So large scores become inf, and inf / inf is NaN.
+    As it is, large scores become inf, and inf / inf is NaN.
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:
@@ -849,7 +849,7 @@ def rounds_the_root(q, k, v):
 def subtracts_one_maximum_for_all(q, k, v):
     """You subtract the maximum of the whole tensor before exp. Each row has a maximum of its own.
 
-    So a row whose scores lie far below it becomes 0 / 0, which is NaN.
+    As it is, a row whose scores lie far below it becomes 0 / 0, which is NaN.
     """
     num_heads, num_groups = q.shape[1], k.shape[1]
     if num_heads % num_groups:

@@ -67,7 +67,7 @@ def merges_by_reshape_alone(x):
     """You merge the heads with a reshape alone. The head axis has to come right before the d_k axis; then the two
     become one.
 
-    So each token of the result holds pieces of several tokens.
+    As it is, each token of the result holds pieces of several tokens.
     """
     batch, num_heads, time, d_k = x.shape
     return x.reshape(batch, time, num_heads * d_k)
@@ -157,7 +157,7 @@ def takes_the_first_axis_for_the_heads(x):
 def exchanges_head_and_features(x):
     """You swap the head axis and the d_k axis. Head and time have to be swapped.
 
-    So the reshape mixes time steps and heads.
+    As it is, the reshape mixes time steps and heads.
     """
     batch, num_heads, time, d_k = x.shape
     x = x.transpose(1, 3)

@@ -302,7 +302,7 @@ class SplitsByReshapeAlone(MultiHeadAttention):
     """You cut out the heads with a reshape alone. First give each token its heads, then swap the time axis and the
     head axis.
 
-    So each head holds pieces of several tokens.
+    As it is, each head holds pieces of several tokens.
     """
 
     def project(self, query, key, value):
@@ -330,7 +330,7 @@ class MergesWithoutTranspose(MultiHeadAttention):
     """You merge the heads with a reshape alone. The head axis has to come right before the d_k axis; then the two
     become one.
 
-    So each token of the output holds pieces of several tokens.
+    As it is, each token of the output holds pieces of several tokens.
     """
 
     def forward(self, query, key, value, mask=None):
@@ -432,7 +432,7 @@ class TakesNumHeadsForTheHeadSize(MultiHeadAttention):
 class ReadsKeysAndValuesFromTheQuery(MultiHeadAttention):
     """You project keys and values from the query's input. Keys come from `key`, values from `value`.
 
-    So cross-attention never sees the other sequence.
+    As it is, cross-attention never sees the other sequence.
     """
 
     def project(self, query, key, value):
@@ -578,7 +578,7 @@ class InvertsTheMask(MultiHeadAttention):
 class MasksAfterTheSoftmax(MultiHeadAttention):
     """You multiply by the mask after the softmax. Hide the scores before it.
 
-    So the weights that are left no longer sum to 1.
+    As it is, the weights that are left no longer sum to 1.
     """
 
     def share_out(self, scores, mask):
@@ -620,7 +620,7 @@ class TakesEveryMaskForABatch(MultiHeadAttention):
     """You insert the head axis into every mask. Only a (batch, query, key) mask needs it; a (query, key) mask has no
     batch axis and fits as it is.
 
-    So the query axis of a (query, key) mask lands on the batch.
+    As it is, the query axis of a (query, key) mask lands on the batch.
     """
 
     def share_out(self, scores, mask):
@@ -649,7 +649,7 @@ class FillsAsIfEveryMaskWereABatch(MultiHeadAttention):
     """You insert the head axis into every mask. Only a (batch, query, key) mask needs it; a (query, key) mask has no
     batch axis and fits as it is.
 
-    So the query axis of a (query, key) mask lands on the batch.
+    As it is, the query axis of a (query, key) mask lands on the batch.
     """
 
     def share_out(self, scores, mask):
@@ -773,7 +773,7 @@ class AddsTheInput(MultiHeadAttention):
 class DropsInEvaluation(MultiHeadAttention):
     """Dropout stays on in evaluation. F.dropout has to be told `training=self.training`; nn.Dropout knows by itself.
 
-    So the same input gives random answers.
+    As it is, the same input gives random answers.
     """
 
     def forward(self, query, key, value, mask=None):
@@ -816,7 +816,7 @@ class DropsTheOutput(MultiHeadAttention):
 class DropsTheScores(MultiHeadAttention):
     """What you drop comes before the softmax: scores, queries or keys. Dropout is applied to the weights, after it.
 
-    So dropout never removes a key completely.
+    As it is, dropout never removes a key completely.
     """
 
     def forward(self, query, key, value, mask=None):
@@ -895,7 +895,7 @@ class ScalesByTheNumberOfHeads(MultiHeadAttention):
 class ScalesTheWeights(MultiHeadAttention):
     """You divide by √d_k after the softmax. Divide the scores, before it.
 
-    So the rows of the weights no longer sum to 1.
+    As it is, the rows of the weights no longer sum to 1.
     """
 
     def forward(self, query, key, value, mask=None):
@@ -966,7 +966,7 @@ class LeavesTheSoftmaxOut(MultiHeadAttention):
 class UsesASigmoid(MultiHeadAttention):
     """You use a sigmoid, which decides each weight on its own. The keys have to compete: use softmax.
 
-    So the rows of the weights do not sum to 1.
+    As it is, the rows of the weights do not sum to 1.
     """
 
     def share_out(self, scores, mask):
@@ -1029,7 +1029,7 @@ class Overflows(MultiHeadAttention):
     """You take exp of the raw scores. torch's softmax subtracts each row's maximum first, which changes nothing but
     keeps the numbers small.
 
-    So large scores become inf, and inf / inf is NaN.
+    As it is, large scores become inf, and inf / inf is NaN.
     """
 
     def share_out(self, scores, mask):
@@ -1045,7 +1045,7 @@ class OverflowsAtHiddenKeysToo(MultiHeadAttention):
     """You take exp of the raw scores, hidden ones included, and multiply by the mask. torch's softmax subtracts each
     row's maximum first, which changes nothing but keeps the numbers small.
 
-    So large scores become inf, and inf / inf and 0 · inf are NaN.
+    As it is, large scores become inf, and inf / inf and 0 · inf are NaN.
     """
 
     def share_out(self, scores, mask):
@@ -1060,7 +1060,7 @@ class OverflowsAtHiddenKeysToo(MultiHeadAttention):
 class SubtractsOneMaximumForAll(MultiHeadAttention):
     """You subtract the maximum of the whole tensor before exp. Each row has a maximum of its own.
 
-    So a row whose scores lie far below it becomes 0 / 0, which is NaN.
+    As it is, a row whose scores lie far below it becomes 0 / 0, which is NaN.
     """
 
     def share_out(self, scores, mask):
@@ -1077,7 +1077,7 @@ class FillsWithTooLittle(MultiHeadAttention):
     """You fill hidden scores with -10. That is not negative enough: a hidden score has to be so negative that exp turns
     it into 0.
 
-    So hidden keys keep a little weight.
+    As it is, hidden keys keep a little weight.
     """
 
     def share_out(self, scores, mask):
@@ -1127,7 +1127,7 @@ class MakesTheKeysWithWq(MultiHeadAttention):
 class ActivatesTheProjections(MultiHeadAttention):
     """You apply a ReLU to the projections. They are linear, with nothing after them.
 
-    So no score can be negative.
+    As it is, no score can be negative.
     """
 
     def project(self, query, key, value):
@@ -1154,7 +1154,7 @@ class ProjectsTwice(MultiHeadAttention):
 class ReadsTheQueryAlone(MultiHeadAttention):
     """You project keys and values from the query's input. Keys come from `key`, values from `value`.
 
-    So cross-attention never sees the other sequence.
+    As it is, cross-attention never sees the other sequence.
     """
 
     def project(self, query, key, value):
@@ -1174,7 +1174,7 @@ class ReadsTheQueryAlone(MultiHeadAttention):
 class AttendsAcrossTheBatch(MultiHeadAttention):
     """You take the first axis for time. It is the batch: each sequence attends within itself, or to its own keys.
 
-    So the sequences of the batch look at each other, and the tokens of one sequence do not.
+    As it is, the sequences of the batch look at each other, and the tokens of one sequence do not.
     """
 
     def forward(self, query, key, value, mask=None):

@@ -168,7 +168,7 @@ def cuts_the_columns_wrongly(x, w_q, w_k, w_v, w_o, num_heads):
     """You reshape (d_model, d_model) straight into (head, d_model, d_k). The columns split into (head, d_k); the rows
     stay.
 
-    So each row is cut into pieces that go to different heads.
+    As it is, each row is cut into pieces that go to different heads.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
@@ -244,7 +244,7 @@ def merges_by_reshape(x, w_q, w_k, w_v, w_o, num_heads):
     """You merge the heads with a reshape alone. The head axis has to come right before the d_k axis; then the two
     become one.
 
-    So each token of the result holds pieces of several tokens.
+    As it is, each token of the result holds pieces of several tokens.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
@@ -266,7 +266,7 @@ def splits_by_reshape(x, w_q, w_k, w_v, w_o, num_heads):
     """You cut out the heads with a reshape alone. First give each token its heads, then swap the time axis and the
     head axis.
 
-    So each head holds pieces of several tokens.
+    As it is, each head holds pieces of several tokens.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
@@ -347,7 +347,7 @@ def adds_up_the_scores_of_all_heads(x, w_q, w_k, w_v, w_o, num_heads):
 def reads_the_value_of_the_query(x, w_q, w_k, w_v, w_o, num_heads):
     """In your last sum the values carry the query's index. They carry the key's.
 
-    So each token just gets its own value back.
+    As it is, each token just gets its own value back.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
@@ -530,7 +530,7 @@ def scales_by_the_length(x, w_q, w_k, w_v, w_o, num_heads):
 def scales_the_weights(x, w_q, w_k, w_v, w_o, num_heads):
     """You divide by √d_k after the softmax. Divide the scores, before it.
 
-    So the rows of the weights no longer sum to 1.
+    As it is, the rows of the weights no longer sum to 1.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
@@ -630,7 +630,7 @@ def leaves_the_softmax_out(x, w_q, w_k, w_v, w_o, num_heads):
 def uses_a_sigmoid(x, w_q, w_k, w_v, w_o, num_heads):
     """You use a sigmoid, which decides each weight on its own. The keys have to compete: use softmax.
 
-    So the rows of the weights do not sum to 1.
+    As it is, the rows of the weights do not sum to 1.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
@@ -747,7 +747,7 @@ def overflows(x, w_q, w_k, w_v, w_o, num_heads):
     """You take exp of the raw scores. torch's softmax subtracts each row's maximum first, which changes nothing but
     keeps the numbers small.
 
-    So large scores become inf, and inf / inf is NaN.
+    As it is, large scores become inf, and inf / inf is NaN.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
@@ -860,7 +860,7 @@ def exchanges_keys_and_values(x, w_q, w_k, w_v, w_o, num_heads):
 def cuts_off_negative_projections(x, w_q, w_k, w_v, w_o, num_heads):
     """You apply a ReLU to the projections. They are linear, with nothing after them.
 
-    So no score can be negative.
+    As it is, no score can be negative.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
@@ -940,7 +940,7 @@ def hides_the_future(x, w_q, w_k, w_v, w_o, num_heads):
 def attends_across_the_batch(x, w_q, w_k, w_v, w_o, num_heads):
     """You take the first axis for time. It is the batch: each sequence attends within itself.
 
-    So the sequences of the batch look at each other, and the tokens of one sequence do not.
+    As it is, the sequences of the batch look at each other, and the tokens of one sequence do not.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads
@@ -1040,7 +1040,7 @@ def rounds_the_root(x, w_q, w_k, w_v, w_o, num_heads):
 def subtracts_one_maximum_for_all(x, w_q, w_k, w_v, w_o, num_heads):
     """You subtract the maximum of the whole tensor before exp. Each row has a maximum of its own.
 
-    So a row whose scores lie far below it becomes 0 / 0, which is NaN.
+    As it is, a row whose scores lie far below it becomes 0 / 0, which is NaN.
     """
     d_model = x.shape[-1]
     d_k = d_model // num_heads

@@ -105,7 +105,7 @@ def gives_every_head_the_full_size(d_model, num_heads, bias):
     """You give every head full d_model × d_model matrices, W_O included. Each head projects to d_k = d_model /
     num_heads features only.
 
-    So W_O too takes in num_heads times as many features as it should.
+    As it is, W_O too takes in num_heads times as many features as it should.
     """
     d_k = d_model
     one_head = 3 * d_model * d_k

@@ -70,7 +70,7 @@ def reshapes_alone(x, num_heads):
     """You cut out the heads with a reshape alone. Cut each token first, (batch, time, head, d_k), then swap time
     and head.
 
-    So your heads hold pieces of several tokens.
+    As it is, your heads hold pieces of several tokens.
     """
     batch, time, d_model = x.shape
     d_k = size_of_a_head(d_model, num_heads)
@@ -150,7 +150,7 @@ def takes_num_heads_for_d_k(x, num_heads):
 def transposes_before_the_cut(x, num_heads):
     """You swap axes before you cut. Cut the feature axis first.
 
-    So the reshape mixes time steps and features.
+    As it is, the reshape mixes time steps and features.
     """
     batch, time, d_model = x.shape
     d_k = size_of_a_head(d_model, num_heads)
@@ -163,7 +163,7 @@ def reshapes_what_is_transposed(x, num_heads):
     """You swap time and features and then reshape straight into (batch, head, time, d_k). Cut the feature axis
     while it is still the last one; time and head are to be swapped.
 
-    So the reshape mixes time steps and features.
+    As it is, the reshape mixes time steps and features.
     """
     batch, time, d_model = x.shape
     d_k = size_of_a_head(d_model, num_heads)
@@ -176,7 +176,7 @@ def cuts_in_the_wrong_order(x, num_heads):
     """You reshape straight into (batch, head, time, d_k) and then swap head and time. Cut each token first,
     (batch, time, head, d_k), and then swap the two.
 
-    So your heads hold pieces of several tokens, and the axes are in the wrong order.
+    As it is, your heads hold pieces of several tokens, and the axes are in the wrong order.
     """
     batch, time, d_model = x.shape
     d_k = size_of_a_head(d_model, num_heads)

@@ -96,7 +96,7 @@ def alibi_slopes_of_others(subject, case):
 def starts_at_head_zero(num_heads, n):
     """Your s starts at 0. The slopes are counted from 1: with 8 heads the first slope is 1/2 and the last 1/256.
 
-    So the first slope is 1."""
+    As it is, the first slope is 1."""
     p = 2 ** int(math.log2(num_heads))
     series = [2 ** (-8 * s / p) for s in range(p)]
     between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
@@ -183,7 +183,7 @@ def gives_all_heads_one_slope(num_heads, n):
 def favours_far_keys(num_heads, n):
     """Your bias grows with the distance. It is a penalty: it needs a minus sign (or i and j are swapped).
 
-    So distant keys are favoured."""
+    As it is, distant keys are favoured."""
     p = 2 ** int(math.log2(num_heads))
     series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
     between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]
@@ -208,7 +208,7 @@ def penalises_the_future(num_heads, n):
     """Your bias is the same for all keys up to the query. The penalty belongs to these keys; right of the query the
     causal mask hides everything. Perhaps query and key are swapped.
 
-    So distant keys cost nothing."""
+    As it is, distant keys cost nothing."""
     p = 2 ** int(math.log2(num_heads))
     series = [2 ** (-8 * s / p) for s in range(1, p + 1)]
     between = [2 ** (-4 * s / p) for s in range(1, 2 * (num_heads - p), 2)]

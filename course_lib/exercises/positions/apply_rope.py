@@ -84,7 +84,7 @@ def rope_values(subject, case):
 def forgets_the_minus_of_the_rotation(x, positions):
     """You give both sines of the rotation the same sign. One of them is a minus: (a cos - b sin, a sin + b cos).
 
-    So the vectors change their length."""
+    As it is, the vectors change their length."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -244,7 +244,7 @@ def ignores_the_positions(x, positions):
 def numbers_the_heads(x, positions):
     """You make the angle depend on the axis before time. Positions run along time, the axis before the last.
 
-    So all vectors of a sequence are turned alike."""
+    As it is, all vectors of a sequence are turned alike."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)
@@ -496,7 +496,7 @@ def turns_in_place(x, positions):
 def has_two_minuses(x, positions):
     """You give both sines of the rotation a minus. Only the first has one: (a cos - b sin, a sin + b cos).
 
-    So the vectors change their length."""
+    As it is, the vectors change their length."""
     d = x.shape[-1]
     pairs = torch.arange(0, d // 2, device=x.device)
     frequencies = 10000.0 ** (-2 * pairs / d)

@@ -114,7 +114,7 @@ class swaps_rows_and_columns(nn.Module):
 class learns_one_number_a_position(nn.Module):
     """Your table holds one number for each position. A position needs a vector of d_model numbers.
 
-    So the same number is added to all features."""
+    As it is, the same number is added to all features."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -131,7 +131,7 @@ class learns_one_number_a_position(nn.Module):
 class learns_one_vector_for_all(nn.Module):
     """Your module learns one vector and adds it everywhere. Each position needs a vector of its own.
 
-    So the tokens still do not know where they stand."""
+    As it is, the tokens still do not know where they stand."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -191,7 +191,7 @@ class looks_up_the_features(nn.Module):
 class looks_up_the_last_position(nn.Module):
     """You look up a single number, the last position of x. Look up one position for each token.
 
-    So all tokens get the same row."""
+    As it is, all tokens get the same row."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -208,7 +208,7 @@ class looks_up_the_last_position(nn.Module):
 class looks_up_the_length(nn.Module):
     """You look up a single number, the length of x. Look up one position for each token.
 
-    So all tokens get the same row."""
+    As it is, all tokens get the same row."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -225,7 +225,7 @@ class looks_up_the_length(nn.Module):
 class numbers_from_one(nn.Module):
     """Your positions start at 1. Count from 0.
 
-    So row 0 is never used, and a text of full length has no row for its last token."""
+    As it is, row 0 is never used, and a text of full length has no row for its last token."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -242,7 +242,7 @@ class numbers_from_one(nn.Module):
 class slices_from_one(nn.Module):
     """Your slice starts at row 1. Count from 0.
 
-    So row 0 is never used, and a text of full length has no row for its last token."""
+    As it is, row 0 is never used, and a text of full length has no row for its last token."""
 
     def __init__(self, max_len, d_model):
         super().__init__()

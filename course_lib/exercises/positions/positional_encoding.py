@@ -151,7 +151,7 @@ def module_of_an_odd_width(subject, case):
 class adds_along_the_batch(nn.Module):
     """You let the rows of the table run along the batch. x is (batch, time, d_model): time is axis 1.
 
-    So each sentence gets one vector for all of its tokens."""
+    As it is, each sentence gets one vector for all of its tokens."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -214,7 +214,7 @@ class adds_the_whole_table(nn.Module):
 class trains_the_table(nn.Module):
     """You make the table an nn.Parameter that is trained. The sinusoids are fixed: there is nothing to learn in them.
 
-    So the optimiser would change it."""
+    As it is, the optimiser would change it."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -231,7 +231,7 @@ class trains_the_table(nn.Module):
 class keeps_a_plain_attribute(nn.Module):
     """You keep the table as a plain attribute, which nn.Module knows nothing about. Register it as a buffer.
 
-    So module.to(device) leaves it behind."""
+    As it is, module.to(device) leaves it behind."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -403,7 +403,7 @@ class makes_a_wide_short_table(nn.Module):
 class makes_the_table_double(nn.Module):
     """Your table is in double precision (numpy's default), and you add it as it is. The result needs the dtype of x.
 
-    So the result is in double precision too, though x was not."""
+    As it is, the result is in double precision too, though x was not."""
 
     def __init__(self, d_model, max_len=5000):
         super().__init__()

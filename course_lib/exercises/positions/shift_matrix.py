@@ -109,7 +109,7 @@ def shifts_backwards(k, d_model):
 def forgets_the_minus(k, d_model):
     """You give both sines of a block the same sign. In cos(a + b) = cos a cos b - sin a sin b one of them is a minus.
 
-    So your blocks are not rotations."""
+    As it is, your blocks are not rotations."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2):
         angle = k / 10000 ** (2 * i / d_model)
@@ -211,7 +211,7 @@ def swaps_sine_and_cosine_in_the_blocks(k, d_model):
 def scales_each_column(k, d_model):
     """You fill only the diagonal. To turn a pair, its sine needs a part of its cosine, and vice versa.
 
-    So each number is scaled by itself."""
+    As it is, each number is scaled by itself."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2):
         angle = k / 10000 ** (2 * i / d_model)
@@ -344,7 +344,7 @@ def counts_the_pairs_from_one(k, d_model):
 def has_two_minuses(k, d_model):
     """You give both sines of a block a minus. In sin(a + b) = sin a cos b + cos a sin b there is none.
 
-    So your blocks are not rotations."""
+    As it is, your blocks are not rotations."""
     matrix = torch.zeros(d_model, d_model)
     for i in range(d_model // 2):
         angle = k / 10000 ** (2 * i / d_model)

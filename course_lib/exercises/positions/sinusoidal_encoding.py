@@ -88,7 +88,8 @@ def encoding_of_an_odd_width(subject, case):
 def takes_the_column_for_the_pair(n, d_model):
     """You use the column number as i. The i of the formula counts pairs of columns.
 
-    So your exponents are twice as large as they should be, and a cosine no longer shares its sine's frequency."""
+    As it is, your exponents are twice as large as they should be, and a cosine no longer shares its sine's
+    frequency."""
     positions = torch.arange(0, n)
     columns = torch.arange(0, d_model)
     pairs = columns

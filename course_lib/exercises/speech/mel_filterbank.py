@@ -100,7 +100,7 @@ def filters_fine(subject, case):
 def equally_spaced_in_hertz(n_filters, n_fft, sample_rate):
     """Your corners are equally spaced in hertz. They should be equally spaced on the mel scale.
 
-    So all your filters are equally wide."""
+    As it is, all your filters are equally wide."""
     bins = torch.arange(n_fft // 2 + 1) * sample_rate / n_fft
     corners = torch.linspace(0.0, sample_rate / 2, n_filters + 2)
     left, centre, right = corners[:-2, None], corners[1:-1, None], corners[2:, None]
@@ -139,7 +139,7 @@ def mixes_two_logarithms(n_filters, n_fft, sample_rate):
     """Your way to the mel scale uses the natural logarithm, and your way back powers of 10. Both belong to the
     logarithm to base 10.
 
-    So your last corners lie far above half the sample rate."""
+    As it is, your last corners lie far above half the sample rate."""
     bins = torch.arange(n_fft // 2 + 1) * sample_rate / n_fft
     top = 2595 * torch.log(1 + torch.tensor(sample_rate / 2) / 700)
     corners = mel_to_hz(torch.linspace(0.0, float(top), n_filters + 2))
@@ -153,7 +153,7 @@ def mixes_two_logarithms(n_filters, n_fft, sample_rate):
 def comes_back_with_the_exponential(n_filters, n_fft, sample_rate):
     """Your way to the mel scale uses the logarithm to base 10, and your way back powers of e. Both belong to base 10.
 
-    So your last corners lie far below half the sample rate."""
+    As it is, your last corners lie far below half the sample rate."""
     bins = torch.arange(n_fft // 2 + 1) * sample_rate / n_fft
     top = hz_to_mel(torch.tensor(sample_rate / 2))
     corners = 700 * (torch.exp(torch.linspace(0.0, float(top), n_filters + 2) / 2595) - 1)

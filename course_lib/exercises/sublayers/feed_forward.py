@@ -171,7 +171,7 @@ def comes_from_dropped_input_and_hidden(seen, numbers, x, dropout):
 class HasNoActivation(nn.Module):
     """There is nothing between your two matrices. The ReLU belongs there.
 
-    So in the end they are one matrix: the ReLU is what makes the network more than a Linear.
+    As it is, in the end they are one matrix: the ReLU is what makes the network more than a Linear.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -190,7 +190,7 @@ class HasNoActivation(nn.Module):
 class ActivatesAtTheEnd(nn.Module):
     """Your ReLU comes after the second Linear. It belongs on the hidden values, before it.
 
-    So no output can be negative, and between the two matrices there is nothing.
+    As it is, no output can be negative, and between the two matrices there is nothing.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -209,7 +209,7 @@ class ActivatesAtTheEnd(nn.Module):
 class ActivatesTwice(nn.Module):
     """There is a second ReLU after the second Linear. The formula has only one, in between.
 
-    So no output can be negative.
+    As it is, no output can be negative.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -245,7 +245,7 @@ class ActivatesTheInput(nn.Module):
 class ActivatesTheInputToo(nn.Module):
     """You apply a ReLU to x as well. The formula has only one, between the two Linears.
 
-    So everything negative in x is lost before the first Linear sees it.
+    As it is, everything negative in x is lost before the first Linear sees it.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -418,7 +418,7 @@ class TakesAbsoluteValues(nn.Module):
 class AddsTheResidual(nn.Module):
     """You add x to the result. The residual connection is built around this network later.
 
-    So x would be counted twice.
+    As it is, x would be counted twice.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -597,7 +597,7 @@ class ForgetsTheSecondLinear(nn.Module):
 class LooksAtItsNeighbours(nn.Module):
     """Your convolutions are 3 positions wide. With width 1 they are what a Linear is.
 
-    So each position mixes with its neighbours.
+    As it is, each position mixes with its neighbours.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -617,7 +617,7 @@ class LooksAtItsNeighbours(nn.Module):
 class ConvolvesWithoutTransposing(nn.Module):
     """You give Conv1d the axes as they come. It wants the channels in the middle: (batch, d_model, time).
 
-    So it takes your time axis for channels.
+    As it is, it takes your time axis for channels.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):
@@ -771,7 +771,7 @@ class DropsInEvaluationToo(nn.Module):
     """You drop values in evaluation too. nn.Dropout knows by itself; the function F.dropout has to be told:
     training=self.training.
 
-    So the answers are random.
+    As it is, the answers are random.
     """
 
     def __init__(self, d_model, d_ff, dropout=0.0):

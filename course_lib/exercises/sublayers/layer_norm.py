@@ -192,7 +192,7 @@ class TakesTheRootOfTheDeviation(nn.Module):
 class DividesByTheVariance(nn.Module):
     """You divide by the variance. Its root, the standard deviation, is wanted.
 
-    So the result does not have variance 1.
+    As it is, the result does not have variance 1.
     """
 
     def __init__(self, d_model, eps=1e-05):
@@ -214,7 +214,7 @@ class DividesByTheVariance(nn.Module):
 class MultipliesByTheDeviation(nn.Module):
     """You multiply by the standard deviation. x minus its mean is divided by it.
 
-    So a position with a large spread gets an even larger one.
+    As it is, a position with a large spread gets an even larger one.
     """
 
     def __init__(self, d_model, eps=1e-05):
@@ -236,7 +236,7 @@ class MultipliesByTheDeviation(nn.Module):
 class ForgetsEps(nn.Module):
     """There is no eps in your formula. It is added to the variance.
 
-    So where all features of a position are equal, 0 is divided by 0.
+    As it is, where all features of a position are equal, 0 is divided by 0.
     """
 
     def __init__(self, d_model, eps=1e-05):
@@ -456,7 +456,7 @@ class NormalisesAlongAxisOne(nn.Module):
 class ForgetsKeepdim(nn.Module):
     """Your statistics have lost the axis over which they were taken. keepdim=True keeps it with length 1.
 
-    So they are lined up with the wrong axis.
+    As it is, they are lined up with the wrong axis.
     """
 
     def __init__(self, d_model, eps=1e-05):
@@ -731,7 +731,7 @@ class SharesOneGain(nn.Module):
 class StartsAtZero(nn.Module):
     """Your gain starts at 0. It should start at 1.
 
-    So the norm gives the same result for every x.
+    As it is, the norm gives the same result for every x.
     """
 
     def __init__(self, d_model, eps=1e-05):

@@ -268,7 +268,7 @@ def returns_the_deviation(x, mask):
 def averages_the_sentences(x, mask):
     """You average each sentence and then the averages. All real positions have equal weight.
 
-    So a word in a short sentence counts more.
+    As it is, a word in a short sentence counts more.
     """
     check_positions(x, mask)
     real = mask.unsqueeze(-1)

@@ -125,7 +125,7 @@ def doubles_the_update(x, sublayer, norm):
 def adds_inside_the_sublayer(x, sublayer, norm):
     """You add inside the sub-layer's argument. x has to reach the sum untouched.
 
-    So there is no path around the sub-layer.
+    As it is, there is no path around the sub-layer.
     """
     update = sublayer(x + norm(x))
     check_shape_is_kept(x, update)

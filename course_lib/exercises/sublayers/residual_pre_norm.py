@@ -69,7 +69,7 @@ def computes_post_norm(x, sublayer, norm):
 def adds_to_the_normed(x, sublayer, norm):
     """You add the update to norm(x). The path around the sub-layer carries x itself.
 
-    So the path is not free any more: every gradient has to go through the norm.
+    As it is, the path is not free any more: every gradient has to go through the norm.
     """
     x = norm(x)
     update = sublayer(x)
@@ -81,7 +81,7 @@ def adds_to_the_normed(x, sublayer, norm):
 def normalises_the_sum_too(x, sublayer, norm):
     """You normalise the sum as well. In pre-norm it is left alone; one norm after the last layer does that.
 
-    So the path is not free any more.
+    As it is, the path is not free any more.
     """
     update = sublayer(norm(x))
     check_shape_is_kept(x, update)
@@ -134,7 +134,7 @@ def leaves_the_path_out(x, sublayer, norm):
 def adds_at_the_door(x, sublayer, norm):
     """You add inside the sub-layer's argument. x has to reach the sum untouched.
 
-    So there is no path around the sub-layer.
+    As it is, there is no path around the sub-layer.
     """
     update = sublayer(norm(x) + x)
     check_shape_is_kept(x, update)

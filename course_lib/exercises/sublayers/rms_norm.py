@@ -186,7 +186,7 @@ class RootOfTheStandardDeviation(nn.Module):
 class ForgetsTheRoot(nn.Module):
     """You divide by the mean square. Its root is wanted.
 
-    So the result is not of size 1.
+    As it is, the result is not of size 1.
     """
 
     def __init__(self, d_model, eps=1e-06):
@@ -205,7 +205,7 @@ class ForgetsTheRoot(nn.Module):
 class MultipliesByTheRms(nn.Module):
     """You multiply by the root mean square. x is divided by it (and rsqrt is 1 divided by the root).
 
-    So a large position becomes even larger.
+    As it is, a large position becomes even larger.
     """
 
     def __init__(self, d_model, eps=1e-06):
@@ -260,7 +260,7 @@ class DividesTheCentred(nn.Module):
 class DividesByTheLength(nn.Module):
     """You divide by the length of the vector, the root of the *sum* of squares. It should be the root of their mean.
 
-    So the result is smaller by the factor √d_model.
+    As it is, the result is smaller by the factor √d_model.
     """
 
     def __init__(self, d_model, eps=1e-06):
@@ -393,7 +393,7 @@ class MeanSquareOfEverything(nn.Module):
 class LosesTheAxis(nn.Module):
     """What you divide by has lost the axis over which it was taken. keepdim=True keeps it with length 1.
 
-    So it is lined up with the wrong axis.
+    As it is, it is lined up with the wrong axis.
     """
 
     def __init__(self, d_model, eps=1e-06):
@@ -497,7 +497,7 @@ class SharesOneGainForAll(nn.Module):
 class StartsTheGainAtZero(nn.Module):
     """Your gain starts at 0. It should start at 1.
 
-    So the norm returns 0 for everything.
+    As it is, the norm returns 0 for everything.
     """
 
     def __init__(self, d_model, eps=1e-06):
@@ -532,7 +532,7 @@ class BoundsTheMeanSquare(nn.Module):
 class LeavesEpsOut(nn.Module):
     """There is no eps in your formula. It is added to the mean square.
 
-    So a position of zeros (padding!) divides 0 by 0.
+    As it is, a position of zeros (padding!) divides 0 by 0.
     """
 
     def __init__(self, d_model, eps=1e-06):

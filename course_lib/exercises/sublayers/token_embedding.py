@@ -172,7 +172,7 @@ class OnlyLooksUp(nn.Module):
 class UsesXavier(nn.Module):
     """You initialise the table like a Linear (Xavier). Its numbers should have the variance 1/d_model.
 
-    So they shrink with the size of the vocabulary.
+    As it is, they shrink with the size of the vocabulary.
     """
 
     def __init__(self, vocab_size, d_model, pad_id=0):
@@ -192,7 +192,7 @@ class UsesXavier(nn.Module):
 class ForgetsTheScale(nn.Module):
     """The row is returned as it is. It should be multiplied by √d_model.
 
-    So the position vectors drown it.
+    As it is, the position vectors drown it.
     """
 
     def __init__(self, vocab_size, d_model, pad_id=0):
@@ -299,7 +299,7 @@ class AddsPositionsToo(nn.Module):
 class ScalesByTheLength(nn.Module):
     """Your factor is the root of the length of the sentence. It should be √d_model.
 
-    So the same word gets another vector in a longer sentence.
+    As it is, the same word gets another vector in a longer sentence.
     """
 
     def __init__(self, vocab_size, d_model, pad_id=0):
@@ -394,7 +394,7 @@ class OverwritesThePaddingRow(nn.Module):
 class LetsPaddingLearn(nn.Module):
     """The padding row is zero at the start, but nothing protects it. nn.Embedding has an argument for this.
 
-    So it gets gradients and becomes a word like any other.
+    As it is, it gets gradients and becomes a word like any other.
     """
 
     def __init__(self, vocab_size, d_model, pad_id=0):
@@ -558,7 +558,7 @@ class StartsWithDModel(nn.Module):
 class StartsAsGptDoes(nn.Module):
     """You start the table with standard deviation 0.02, as GPT and BERT do. Here it is 1/√d_model.
 
-    So the position vectors drown the words.
+    As it is, the position vectors drown the words.
     """
 
     def __init__(self, vocab_size, d_model, pad_id=0):
@@ -579,7 +579,7 @@ class StartsInASmallRange(nn.Module):
     """You start the table with numbers between -0.1 and 0.1. They should be normally distributed with variance
     1/d_model.
 
-    So the position vectors drown the words.
+    As it is, the position vectors drown the words.
     """
 
     def __init__(self, vocab_size, d_model, pad_id=0):
@@ -599,7 +599,7 @@ class StartsInASmallRange(nn.Module):
 class StartsAtZero(nn.Module):
     """Your table starts with zeros. Its numbers should be normally distributed with variance 1/d_model.
 
-    So all words start alike.
+    As it is, all words start alike.
     """
 
     def __init__(self, vocab_size, d_model, pad_id=0):

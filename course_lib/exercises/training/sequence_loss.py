@@ -232,7 +232,7 @@ def softmax_over_time(logits, targets, pad_id):
 def softmax_over_the_batch(logits, targets, pad_id):
     """Your softmax runs over the batch. The words are the last axis.
 
-    So sentences compete with each other."""
+    As it is, sentences compete with each other."""
     log_probabilities = logits.log_softmax(dim=0)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1))
     losses = -chosen.squeeze(-1)

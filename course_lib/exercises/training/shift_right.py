@@ -93,7 +93,7 @@ def overwrites_the_first_target(targets, bos_id):
 def keeps_the_last_target(targets, bos_id):
     """You put BOS in front and drop nothing. The last target is never given to the decoder: nothing comes after it.
 
-    So there is one position more than there are targets."""
+    As it is, there is one position more than there are targets."""
     first = torch.full_like(targets[:, :1], bos_id)
     return torch.cat([first, targets], dim=1)
 
@@ -133,7 +133,7 @@ def bos_at_the_end(targets, bos_id):
 def shifts_the_batch(targets, bos_id):
     """You shift along the batch axis. Time is axis 1.
 
-    So every sentence is paired with the sentence before it."""
+    As it is, every sentence is paired with the sentence before it."""
     first = torch.full_like(targets[:1], bos_id)
     return torch.cat([first, targets[:-1]], dim=0)
 
@@ -157,7 +157,7 @@ def rolls_around(targets, bos_id):
 def rolls_everything_around(targets, bos_id):
     """You roll without naming an axis, which flattens the batch. And the first position has to hold BOS.
 
-    So the end of one sentence becomes the beginning of the next."""
+    As it is, the end of one sentence becomes the beginning of the next."""
     return targets.roll(1)
 
 

@@ -489,7 +489,7 @@ def softmax_along_time(logits, targets, pad_id, epsilon):
 def softmax_along_the_batch(logits, targets, pad_id, epsilon):
     """Your softmax runs over the batch. The words are the last axis.
 
-    So sentences compete with each other."""
+    As it is, sentences compete with each other."""
     log_probabilities = logits.log_softmax(dim=0)
     chosen = log_probabilities.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
     average = log_probabilities.mean(dim=-1)

@@ -242,7 +242,7 @@ def counts_the_padding(model, optimizer, source, targets, bos_id, pad_id, max_no
 def forgets_training_mode(model, optimizer, source, targets, bos_id, pad_id, max_norm):
     """The model is in evaluation mode during the step. A step of training begins with training mode.
 
-    So there is no dropout."""
+    As it is, there is no dropout."""
     optimizer.zero_grad()
     logits = model(source, training.shift_right(targets, bos_id))
     loss = training.sequence_loss(logits, targets, pad_id)

@@ -167,7 +167,7 @@ def leaves_one_frame(lengths, kernel, stride):
 def rounds_towards_zero(lengths, kernel, stride):
     """You round negative numbers up, towards 0. Round down.
 
-    So a recording a little shorter than the window gets a frame, though nothing fits there.
+    As it is, a recording a little shorter than the window gets a frame, though nothing fits there.
     """
     last_start = lengths - kernel
     windows = torch.div(last_start, stride, rounding_mode="trunc") + 1

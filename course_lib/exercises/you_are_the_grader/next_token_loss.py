@@ -203,7 +203,7 @@ def mean_over_padding_too(model, ids, pad_id):
 def skips_what_follows_padding(model, ids, pad_id):
     """You leave out the positions where padding is *given*. Padding that is *asked for* must not count.
 
-    So the first padding of every row is still asked for."""
+    As it is, the first padding of every row is still asked for."""
     given, wanted = ids[:, :-1], ids[:, 1:]
     log_probabilities = model(given).log_softmax(dim=-1)
     chosen = log_probabilities.gather(dim=-1, index=wanted.unsqueeze(-1))
