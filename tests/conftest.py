@@ -91,6 +91,14 @@ def no_word_of_earlier_tests() -> None:
         os.environ.pop(name, None)
 
 
+@pytest.fixture
+def download(tmp_path: Path) -> Path:
+    """An empty folder for what an LMS or a student sends."""
+    folder = tmp_path / "download"
+    folder.mkdir()
+    return folder
+
+
 @pytest.fixture(scope="session")
 def source_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project as git would store it: building in place would leave files in the checkout."""

@@ -37,13 +37,6 @@ def course(tmp_path: Path) -> Course:
     return class_with_releases(tmp_path / "course")
 
 
-@pytest.fixture
-def download(tmp_path: Path) -> Path:
-    folder = tmp_path / "download"
-    folder.mkdir()
-    return folder
-
-
 # --- the arguments --------------------------------------------------------------------------------------
 
 
