@@ -117,6 +117,11 @@ class Submission:
         found = needed([self.cells[i].source for i in code], [self.rebuilt.students[i] for i in code])
         return {code[i] for i in found}
 
+    @functools.cached_property
+    def opening(self) -> int | None:
+        """The position of the cell that every submission of the notebook begins with: the set-up."""
+        return next((i for i, cell in enumerate(self.cells) if is_set_up(cell) and not self.rebuilt.students[i]), None)
+
     @property
     def trains(self) -> bool:
         """Whether right answers use optimisers."""
@@ -208,11 +213,20 @@ class Trial:
         return self.runner
 
     def new_runner(self) -> Runner:
-        first = self.submission.exercises[0]
-        self.submission.warm.prepare(first, visible_sources(first), self.submission.trains)
+        first, opening = self.submission.exercises[0], self.submission.opening
+        set_up = "" if opening is None else self.cells[opening].source
+        self.submission.warm.prepare(first, visible_sources(first), self.submission.trains, set_up)
         runner = Runner(self.submission.warm, self.submission.limits, self.submission.clock)
+        if not self.begins_with_opening:
+            runner.begin_anew()
         self.judged.walls = runner.walls
         return runner
+
+    @property
+    def begins_with_opening(self) -> bool:
+        """Whether nothing is run before the set-up, so that it has been run for all submissions together."""
+        opening = self.submission.opening
+        return opening is not None and all(i >= opening for i in self.to_run)
 
     def replay_or_skip(self, i: int, runner: Runner) -> None:
         """A cell that took just less time than it may take can take more when it is run again. What comes after it is
@@ -229,8 +243,12 @@ class Trial:
         cell = self.cells[i]
         if is_check(cell):
             self.reveal(runner, cell)
-        elif i in self.to_run and i not in self.fatal:
+        elif i in self.to_run and i not in self.fatal and not self.has_been_run(i):
             runner.run(cell.source, self.patience_for(i))
+
+    def has_been_run(self, i: int) -> bool:
+        """Whether a cell was run before the runner was forked."""
+        return i == self.submission.opening and self.begins_with_opening
 
     def close_runner(self) -> None:
         if self.runner is not None:
@@ -256,7 +274,8 @@ class Trial:
         if self.seen is not None and i in self.fatal:
             return
         try:
-            output = self.ready_runner(i).run(cell.source, self.patience_for(i))
+            runner = self.ready_runner(i)
+            output = runner.opened if self.has_been_run(i) else runner.run(cell.source, self.patience_for(i))
         except RunnerError as error:
             self.fatal.add(i)
             self.judged.ran_out_of_time |= isinstance(error, TimeIsUp)
@@ -560,6 +579,10 @@ def optional_exercise(cell: NotebookNode) -> str | None:
     """The exercise that this check belongs to, if it does not count in this class."""
     name = grade_id_of(cell).removesuffix(OPTIONAL)
     return name if name != grade_id_of(cell) and name in exercise_names() else None
+
+
+def is_set_up(cell: NotebookNode) -> bool:
+    return cell.cell_type == "code" and grade_id_of(cell).startswith("setup_")
 
 
 def is_check(cell: NotebookNode) -> bool:

@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autograder.walls.foresight import BEGINNING, Answers, Reading, Script, key_of
@@ -117,6 +117,10 @@ class Runner:
         """Reveal references before anything else is done."""
         self.channel.hold(message)
 
+    def begin_anew(self) -> None:
+        """Forget what the opening cell has defined, before anything else is done."""
+        self.channel.hold(encode({"do": "begin_anew"}))
+
     def stop_what_it_does(self) -> None:
         """Interrupt it as Ctrl-C would, and kill it if it does not stop."""
         self.warm.tell({"do": "interrupt", "pid": self.pid})
@@ -211,22 +215,30 @@ class Runner:
 
     def run(self, source: str, seconds: float) -> CellOutput:
         """Execute a cell."""
-        reply = self.request(seconds, "run", source=source)
-        error = reply.get("error")
-        if "broken" in reply or "interrupted" in reply:
-            error = ["Error", str(reply.get("broken", "interrupted"))]
-        return CellOutput(
-            printed=str(reply.get("printed", "")),
-            complaints=str(reply.get("complaints", "")),
-            error=(str(error[0]), str(error[1])) if isinstance(error, list) and len(error) == 2 else None,
-            seconds=float(reply["seconds"]) if isinstance(reply.get("seconds"), float) else 0.0,
-        )
+        return cell_output(self.request(seconds, "run", source=source))
+
+    @property
+    def opened(self) -> CellOutput:
+        """What came of the opening cell."""
+        return replace(cell_output(self.warm.opened), seconds=0.0)  # this submission took none of them
 
     def find(self, name: str, seconds: float, foreseen: Sequence[Reading] = ()) -> tuple[RemoteBench, str] | None:
         """The object of this name, and what it is; None if there is none. `foreseen`: what may be asked at once."""
         talk = Talk(self, seconds, foreseen)
         reply = talk.begin(name) if foreseen else self.request(seconds, "find", name=name)
         return None if "bench" not in reply else (RemoteBench(talk), str(reply.get("kind")))
+
+
+def cell_output(reply: dict[str, Any]) -> CellOutput:
+    error = reply.get("error")
+    if "broken" in reply or "interrupted" in reply:
+        error = ["Error", str(reply.get("broken", "interrupted"))]
+    return CellOutput(
+        printed=str(reply.get("printed", "")),
+        complaints=str(reply.get("complaints", "")),
+        error=(str(error[0]), str(error[1])) if isinstance(error, list) and len(error) == 2 else None,
+        seconds=float(reply["seconds"]) if isinstance(reply.get("seconds"), float) else 0.0,
+    )
 
 
 class Talk:

@@ -67,7 +67,8 @@ class Warm:
         )
         theirs.close()
         self.ready = False
-        self.prepared_for = ""  # whose sources are imported already
+        self.prepared_for = ("", "")  # whose sources are imported already, and the cell that was run
+        self.opened: dict[str, Any] = {}  # what came of that
         self.ends: dict[int, dict[str, Any]] = {}  # of runners that ended while something else was waited for
 
     @property
@@ -100,24 +101,28 @@ class Warm:
             self.hear(START_SECONDS)
             self.ready = True
 
-    def prepare(self, name: str, sources: Mapping[str, str], trains: bool = False) -> None:
+    def prepare(self, name: str, sources: Mapping[str, str], trains: bool = False, opening: str = "") -> None:
         """Import the course before runners are forked, in the form in which they may see it.
 
-        name: that of these sources. trains: whether runners are likely to make optimisers.
+        name: that of these sources. trains: whether runners are likely to make optimisers. opening: a cell that is run
+        for all of them together; `opened` is what came of it.
         """
-        if self.prepared_for == name:
+        if self.prepared_for == (name, opening):
             return
         self.wait_until_ready()
-        if self.prepared_for:
+        if any(self.prepared_for):
             self.tell({"do": "leave"})
             self.hear_that("left")
         ours, theirs = socket.socketpair()
         with ours:
             self.tell({"do": "prepare", "trains": trains}, theirs.fileno())
             theirs.close()
-            ours.sendall(json.dumps(sources).encode())
-        self.hear_that("prepared")
-        self.prepared_for = name
+            ours.sendall(json.dumps({"sources": sources, "opening": opening}).encode())
+            ours.shutdown(socket.SHUT_WR)
+            self.hear_that("prepared")
+            with ours.makefile("rb") as file:
+                self.opened = json.load(file)
+        self.prepared_for = (name, opening)
 
     def hear_that(self, what: str) -> None:
         """Wait for this news. Runners may end meanwhile."""

@@ -10,22 +10,20 @@ import functools
 import importlib
 import importlib.abc
 import importlib.machinery
-import io
 import linecache
 import marshal
 import os
 import socket
 import sys
-import time
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
+from .cells import Cells
 from .wire import Channel, WireError, encode
 
-PRINTED_AT_MOST = 20_000  # characters of a cell's output that are kept
 HELD_AT_MOST = 2**20  # bytes of answers that are kept until all are there
 PACKAGE = "course_lib"
 
@@ -72,33 +70,13 @@ def keep_lines(file: str, source: str) -> None:
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
 
 
-class Printed(io.TextIOBase):
-    """What a cell prints, up to a cap: an endless print may cost time, but no memory."""
-
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self.size = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, text: str) -> int:
-        if self.size < PRINTED_AT_MOST:
-            self.pieces.append(str(text)[: PRINTED_AT_MOST - self.size])
-        self.size += len(text)
-        return len(text)
-
-    def text(self) -> str:
-        cut = "\n… (more was printed than is kept)\n" if self.size > PRINTED_AT_MOST else ""
-        return "".join(self.pieces) + cut
-
-
 class Runner:
     """Serves one judge until it hangs up."""
 
-    def __init__(self, channel: Channel, shell: Any):
+    def __init__(self, channel: Channel, cells: Cells):
         self.channel = channel
-        self.shell = shell
+        self.cells = cells
+        self.shell = cells.shell
         self.benches: dict[int, Any] = {}
 
     @functools.cached_property
@@ -153,23 +131,13 @@ class Runner:
         """Which of these student code could read here. Asked before there is any."""
         return {"readable": [path for path in paths if can_be_read(path)]}
 
+    def do_begin_anew(self) -> None:
+        """Forget what the opening cell has defined: this submission has cells before it. There is no reply."""
+        self.cells.forget_the_opening()
+
     def do_run(self, source: str) -> dict[str, Any]:
         """Execute a cell."""
-        printed, complaints = Printed(), Printed()
-        before = sys.stdout, sys.stderr
-        sys.stdout, sys.stderr = printed, complaints
-        start = time.thread_time()  # process_time counts in large steps where a limit on CPU time is set
-        try:
-            result = self.shell.run_cell(source, store_history=False)
-            error = result.error_before_exec or result.error_in_exec
-        finally:
-            sys.stdout, sys.stderr = before
-        return {
-            "printed": printed.text(),
-            "complaints": complaints.text(),
-            "error": None if error is None else [type(error).__name__, first_line(error)],
-            "seconds": time.thread_time() - start,
-        }
+        return self.cells.outcome(source)
 
     def do_find(self, name: str) -> dict[str, Any]:
         """A bench with the object of this name on it. Earlier benches are cleared away."""
@@ -223,11 +191,6 @@ def can_be_read(path: str) -> bool:
     return True
 
 
-def first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else ""
-
-
 def make_object(module: str, name: str, fields: dict[str, Any]) -> Any:
     """An argument that is a small callable of the course's own: plain data with a class around it."""
     return getattr(importlib.import_module(module), name)(**fields)
@@ -242,7 +205,7 @@ def rehearsed(numbers, mask):
 REHEARSALS = 12  # until Python's interpreter has adapted to the code
 
 
-def rehearse(shell: Any) -> None:
+def rehearse(cells: Cells) -> None:
     """Do what a runner does, with a function of ours. Runners that are forked afterwards need not do anything for the
     first time."""
     numbers = torch.arange(6.0).reshape(2, 3)
@@ -254,13 +217,13 @@ def rehearse(shell: Any) -> None:
                 ours.sendall(encode(message))
             ours.sendall(encode({"do": "answer", "questions": questions}))
         ours.shutdown(socket.SHUT_WR)
-        Runner(Channel(theirs, objects=make_object), shell).serve()
-    del shell.user_ns["rehearsed"]
+        Runner(Channel(theirs, objects=make_object), cells).serve()
+    del cells.shell.user_ns["rehearsed"]
 
 
-def serve(connection: Any, shell: Any) -> None:
+def serve(connection: Any, cells: Cells) -> None:
     """Serve one judge over this connection, then end the process without running anything of the student's again."""
     try:
-        Runner(Channel(connection, objects=make_object), shell).serve()
+        Runner(Channel(connection, objects=make_object), cells).serve()
     finally:
         os._exit(0)

@@ -9,8 +9,9 @@ The judge sends {"do": "fork", …} with the runner's end of a connection, {"do"
 back come {"pid": …} and, when a runner has ended, {"ended": pid, "status": …, "peak": bytes, "cpu": seconds}.
 
 {"do": "prepare"} comes with a connection from which the text of the course is read, as all runners of one notebook may
-see it. A child of the warm process imports it and serves in its place until {"do": "leave"}. The warm process itself
-never holds it: what one notebook may see has to be written in another, and freed memory can still be read.
+see it, and the cell that all of them begin with. A child of the warm process imports the text, runs the cell, writes
+back what came of that, and serves in the warm process's place until {"do": "leave"}. The warm process itself never
+holds the text: what one notebook may see has to be written in another, and freed memory can still be read.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from . import runner, walls
+from .cells import Cells, Printed
 
 
 def warm_shell() -> Any:
@@ -65,7 +67,7 @@ def warm_shell() -> Any:
     assert shell.display_formatter is not None
     shell.display_formatter.format(0)
     out = sys.stdout
-    sys.stdout = runner.Printed()
+    sys.stdout = Printed()
     shell.run_cell("1 / 0", store_history=False)
     sys.stdout = out
     return shell
@@ -130,7 +132,7 @@ class Warm:
 
     def __init__(self, control: socket.socket, shell: Any):
         self.control = control
-        self.shell = shell
+        self.cells = Cells(shell)
         self.running: dict[int, Path] = {}  # pid -> its scratch folder
         self.listen_to_children()
 
@@ -177,11 +179,8 @@ class Warm:
             try:
                 walls.die_with(os.getppid())
                 self.listen_to_children()
-                with socket.socket(fileno=fd).makefile("rb") as file:
-                    runner.import_course(json.load(file))
-                if trains:
-                    make_an_optimiser()
-                runner.rehearse(self.shell)
+                with socket.socket(fileno=fd) as connection:
+                    self.read_and_open(connection, trains)
                 be_easy_to_fork()
                 self.tell({"prepared": True})
                 self.serve()
@@ -191,6 +190,17 @@ class Warm:
         os.waitpid(pid, 0)
         with contextlib.suppress(OSError):  # nobody is left to be told
             self.tell({"left": True})
+
+    def read_and_open(self, connection: socket.socket, trains: bool) -> None:
+        """Import the course, and run the cell that all submissions begin with."""
+        with connection.makefile("rb") as file:
+            sent = json.load(file)
+        runner.import_course(sent["sources"])
+        if trains:
+            make_an_optimiser()
+        runner.rehearse(self.cells)
+        outcome = self.cells.open_with(sent["opening"])
+        connection.sendall(json.dumps(outcome).encode())
 
     def fork(self, fd: int, order: dict[str, Any]) -> None:
         scratch = Path(tempfile.mkdtemp(prefix="scratch"))
@@ -218,7 +228,7 @@ class Warm:
                 limits, scratch=scratch, hidden=list(secrets), keep=[0, 1, 2, fd], walls=order["walls"]
             )
             runner.Channel(connection).send({"walls": standing})
-            runner.serve(connection, self.shell)
+            runner.serve(connection, self.cells)
         finally:
             os._exit(1)
 
