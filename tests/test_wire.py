@@ -97,7 +97,7 @@ class RunnerHere:
     """A runner in this process. What it is asked and what it replies go through the wire all the same."""
 
     def __init__(self, obj):
-        self.inside = runner.Runner(channel=None, shell=None)
+        self.inside = runner.Runner(channel=None, cells=None)
         self.inside.benches = {0: Bench(obj)}
 
     def request(self, seconds, do, *, limit, **details):

@@ -107,9 +107,20 @@ class Submission:
     def cells(self) -> list[NotebookNode]:
         return self.rebuilt.notebook.cells
 
+    @functools.cached_property
+    def all_checks(self) -> dict[int, str]:
+        """position -> exercise, of its check on the visible cases and of the one on the hidden cases."""
+        code = [i for i, cell in enumerate(self.cells) if cell.cell_type == "code"]
+        return {i: name for i in code if (name := exercise_of(self.cells[i])) is not None}
+
+    @functools.cached_property
+    def checks(self) -> dict[int, str]:
+        """position -> exercise, of its check on the visible cases: both are judged there."""
+        return {i: name for i, name in self.all_checks.items() if grade_id_of(self.cells[i]).endswith(CHECK)}
+
     def code_cells(self) -> set[int]:
         """All code cells except the checks."""
-        return {i for i, cell in enumerate(self.cells) if cell.cell_type == "code" and exercise_of(cell) is None}
+        return {i for i, cell in enumerate(self.cells) if cell.cell_type == "code"} - self.all_checks.keys()
 
     def needed_cells(self) -> set[int]:
         """The student's own cells, and those that these need."""
@@ -130,7 +141,7 @@ class Submission:
     @functools.cached_property
     def exercises(self) -> list[str]:
         """In the order of the notebook."""
-        return exercises_in(self.cells)
+        return list(dict.fromkeys(self.all_checks.values()))
 
     @functools.cached_property
     def following(self) -> dict[str, str]:
@@ -147,6 +158,7 @@ class Trial:
         self.to_run = to_run
         self.seen = seen
         self.cells = submission.cells
+        self.checks = submission.checks
         self.by_student = submission.rebuilt.students
         self.patience = submission.patience
         self.reports: dict[str, Report] = {}
@@ -164,8 +176,7 @@ class Trial:
     def run_all(self) -> None:
         try:
             for i in range(self.end()):
-                if self.cells[i].cell_type == "code":
-                    self.take(i, self.cells[i])
+                self.take(i, self.cells[i])
         finally:
             self.close_runner()
 
@@ -173,13 +184,13 @@ class Trial:
         """Where to stop: for hidden cases, after the last exercise that still has questions."""
         if self.seen is None:
             return len(self.cells)
-        wanted = [i for i, cell in enumerate(self.cells) if is_check(cell) and self.is_worth_asking(i, cell)]
+        wanted = [i for i in self.checks if self.is_worth_asking(i)]
         return wanted[-1] + 1 if wanted else 0
 
     def take(self, i: int, cell: NotebookNode) -> None:
-        if is_check(cell):
-            self.check(i, cell)
-        elif exercise_of(cell) is None:
+        if i in self.checks:
+            self.check(i)
+        elif cell.cell_type == "code" and i not in self.submission.all_checks:
             self.show(cell, [])
             if i in self.to_run:
                 self.run_cell(i, cell)
@@ -240,11 +251,10 @@ class Trial:
             self.note(f"{describe(self.cells[i])}: it was stopped when it was run again. {error}")
 
     def replay(self, i: int, runner: Runner) -> None:
-        cell = self.cells[i]
-        if is_check(cell):
-            self.reveal(runner, cell)
+        if i in self.checks:
+            self.reveal(runner, self.checks[i])
         elif i in self.to_run and i not in self.fatal and not self.has_been_run(i):
-            runner.run(cell.source, self.patience_for(i))
+            runner.run(self.cells[i].source, self.patience_for(i))
 
     def has_been_run(self, i: int) -> bool:
         """Whether a cell was run before the runner was forked."""
@@ -263,7 +273,7 @@ class Trial:
         code = [i for i in sorted(self.to_run) if i < upto]
         sources = [self.cells[i].source for i in code]
         found = needed(sources, [grade_id_of(self.cells[i]) == name for i in code])
-        return sorted({code[i] for i in found} | {i for i in range(upto) if is_check(self.cells[i])})
+        return sorted({code[i] for i in found} | {i for i in self.checks if i < upto})
 
     def patience_for(self, i: int) -> float:
         return self.patience.cell if self.by_student[i] else self.patience.demonstration
@@ -308,22 +318,21 @@ class Trial:
 
     # --- exercises ---
 
-    def check(self, i: int, cell: NotebookNode) -> None:
+    def check(self, i: int) -> None:
         """Judge an exercise, and let later answers use its reference."""
-        name = str(exercise_of(cell))
-        if self.seen is None or self.is_worth_asking(i, cell):
+        name = self.checks[i]
+        if self.seen is None or self.is_worth_asking(i):
             self.reports[name] = self.report(i, all_exercises()[name])
         if self.runner is not None and self.runner.alive:
-            self.reveal(self.runner, cell)
+            self.reveal(self.runner, name)
 
-    def reveal(self, runner: Runner, cell: NotebookNode) -> None:
-        name = str(exercise_of(cell))
+    def reveal(self, runner: Runner, name: str) -> None:
         runner.reveal(message_that_reveals(name, self.submission.following.get(name)))
 
-    def is_worth_asking(self, i: int, cell: NotebookNode) -> bool:
+    def is_worth_asking(self, i: int) -> bool:
         """Whether hidden cases could tell anything about an answer that has met the visible ones."""
         assert self.seen is not None
-        return i not in self.seen.fatal and self.seen.reports[str(exercise_of(cell))].outcome != "not attempted"
+        return i not in self.seen.fatal and self.seen.reports[self.checks[i]].outcome != "not attempted"
 
     def report(self, i: int, exercise: Exercise) -> Report:
         try:
@@ -488,16 +497,14 @@ class Rounds:
 
 def write_reports(submission: Submission, judged: Judged, visible: dict[str, Report], asked: dict[str, Report]) -> None:
     """The reports become the outputs of their cells, and the verdicts on the exercises."""
-    worth = points_in(submission.cells)
+    worth = points_in([submission.cells[i] for i in submission.all_checks])
     concealed = {
         name: concealed_report(name, report, asked.get(name)).worth(worth.get(name + HIDDEN, all_hidden()[name].points))
         for name, report in visible.items()
     }
     visible = {name: report.worth(worth[name + CHECK]) for name, report in visible.items()}
-    for cell in submission.cells:
-        name = exercise_of(cell) if cell.cell_type == "code" else None
-        if name is not None:
-            cell.outputs = [report_output(visible[name] if is_check(cell) else concealed[name])]
+    for i, name in submission.all_checks.items():
+        submission.cells[i].outputs = [report_output((visible if i in submission.checks else concealed)[name])]
     for name, report in visible.items():
         answer = submission.rebuilt.answers.get(name, "")
         judged.exercises.append(verdict(name, report, concealed[name], answer))
@@ -583,11 +590,6 @@ def optional_exercise(cell: NotebookNode) -> str | None:
 
 def is_set_up(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and grade_id_of(cell).startswith("setup_")
-
-
-def is_check(cell: NotebookNode) -> bool:
-    """Whether it is the visible check of an exercise: both checks are judged there."""
-    return cell.cell_type == "code" and exercise_of(cell) is not None and grade_id_of(cell).endswith(CHECK)
 
 
 def describe(cell: NotebookNode) -> str:

@@ -4,6 +4,9 @@ A check always asks a right answer the same questions. So many of them are sent 
 back together; a check then takes them one by one, as if it had just asked. An answer counts only for a question that
 is, byte for byte, the one that was asked. Whatever else a check asks is asked when it comes up. A student's process is
 asked nothing that a right answer would not be asked, in the same order.
+
+Several properties ask the same. Such a question is asked each time, and its details are sent once; if the answer is
+the same as before, the student's process says so instead of repeating it.
 """
 
 from __future__ import annotations
@@ -12,16 +15,18 @@ import dataclasses
 import hashlib
 import itertools
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
-from autograder.walls.inside.wire import bytes_of, encode
+from autograder.walls.inside.wire import AGAIN, WireError, bytes_of, encode
+from course_lib.checking import memory
 
 BEGINNING = b""  # in the life of a function or class
 SCALARS, COLLECTIONS = frozenset([type(None), bool, int, float, str]), (tuple, list, set)
+MOST_KEYS = 4096  # that are remembered
 
 
 @dataclass(frozen=True)
@@ -49,10 +54,18 @@ class Script:
     def message(self, first: int, beyond: int) -> bytes:
         """The message that asks these parts."""
         if (first, beyond) not in self.messages:
-            questions = itertools.chain(*self.parts[first:beyond])
-            asked = [[q.bench, q.operation, q.details, q.built] for q in questions]
-            self.messages[first, beyond] = encode({"do": "answer", "questions": asked})
+            details: dict[bytes, tuple[int, tuple[Any, ...]]] = {}
+            asked = []
+            for q in itertools.chain(*self.parts[first:beyond]):
+                number, _ = details.setdefault(key_of(BEGINNING, "", q.details), (len(details), q.details))
+                asked.append([q.bench, q.operation, number, q.built, self.name_of(q)])
+            message = {"do": "answer", "details": [each for _, each in details.values()], "questions": asked}
+            self.messages[first, beyond] = encode(message)
         return self.messages[first, beyond]
+
+    def name_of(self, question: Question) -> int | None:
+        """The same number for the same question, if it is asked several times."""
+        return int.from_bytes(question.key[:6], "big") if len(self.part_of[question.key]) > 1 else None
 
 
 class Reading:
@@ -90,6 +103,22 @@ def key_of(before: bytes, operation: str, details: Sequence[Any]) -> bytes:
     return digest.digest()
 
 
+class Keys:
+    """Keys of questions, those known already without reading the details again: most are about the inputs of a case,
+    which are the same objects for every answer."""
+
+    def __init__(self) -> None:
+        self.known: dict[Hashable, tuple[bytes, Sequence[Any]]] = {}  # with the details, whose ids must not be reused
+
+    def key_of(self, before: bytes, operation: str, details: Sequence[Any]) -> bytes:
+        seen = (before, operation, memory.key_of(details))
+        if seen not in self.known:
+            if len(self.known) >= MOST_KEYS:
+                self.known.clear()
+            self.known[seen] = key_of(before, operation, details), details
+        return self.known[seen][0]
+
+
 def feed(digest: Any, value: Any) -> None:
     """Put a value into a digest, with its type, so that no two values look alike."""
     if type(value) in SCALARS:
@@ -116,13 +145,20 @@ def feed(digest: Any, value: Any) -> None:
         digest.update(f"{type(value).__name__} {len(text)} {text} ".encode())
 
 
-class Answers:
-    """The answers to many questions, which arrive in order and may be taken in any order."""
+Message = tuple[bytes, bytes]  # its text, and the bytes of its tensors
 
-    def __init__(self, questions: Sequence[Question]):
+
+class Answers:
+    """The answers to many questions, which arrive in order and may be taken in any order.
+
+    latest: the last answer to each question that is asked several times, shared by all that is asked of one object.
+    """
+
+    def __init__(self, questions: Sequence[Question], latest: dict[bytes, Message] | None = None):
         self.questions = questions
+        self.latest = {} if latest is None else latest
         self.expected = len(questions)
-        self.messages: list[tuple[bytes, bytes] | None] = []  # as they arrived; None: taken
+        self.messages: list[Message | None] = []  # as they arrived; None: taken
         self.bytes = 0
         self.places: dict[bytes, deque[int]] = defaultdict(deque)
         for place, question in enumerate(questions):
@@ -132,9 +168,15 @@ class Answers:
     def are_complete(self) -> bool:
         return len(self.messages) >= self.expected
 
-    def add(self, message: tuple[bytes, bytes]) -> None:
-        self.messages.append(message)
+    def add(self, message: Message) -> None:
+        """The next answer. Raises WireError if it is to be the same as before, and there was none before."""
+        key = self.questions[len(self.messages)].key
         self.bytes += sum(map(len, message))
+        if message[0] != AGAIN:
+            self.latest[key] = message
+        elif key not in self.latest:
+            raise WireError("There was no such answer before.")
+        self.messages.append(self.latest[key])
 
     def end(self) -> None:
         """No more will arrive, and the last message was not an answer."""
@@ -146,7 +188,7 @@ class Answers:
         places = self.places.get(key)
         return places[0] if places and places[0] < self.expected else None
 
-    def take(self, key: bytes) -> tuple[bytes, bytes]:
+    def take(self, key: bytes) -> Message:
         """The answer, which has to be there."""
         place = self.places[key].popleft()
         message, self.messages[place] = self.messages[place], None

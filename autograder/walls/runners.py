@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from autograder.walls.foresight import BEGINNING, Answers, Reading, Script, key_of
+from autograder.walls.foresight import BEGINNING, Answers, Keys, Message, Reading, Script
 from autograder.walls.inside.walls import Limits
 from autograder.walls.inside.wire import MOST_BYTES, Channel, Late, WireError, encode
 from autograder.walls.warm import Silence, Warm, WarmError
@@ -135,7 +135,7 @@ class Runner:
 
     # --- many questions at once ---
 
-    def ask_all(self, script: Script, first: int, beyond: int, seconds: float) -> Answers:
+    def ask_all(self, script: Script, first: int, beyond: int, seconds: float, latest: dict[bytes, Message]) -> Answers:
         """Ask parts of a script. The answers arrive when they are waited for, or before the next request."""
         self.hear_all_answers(seconds)
         self.require_life()
@@ -147,7 +147,7 @@ class Runner:
         except WireError:
             self.bury()
             raise RunnerError(f"The student's process {self.how_it_ended}.") from None
-        self.answers = Answers([question for part in script.parts[first:beyond] for question in part])
+        self.answers = Answers([question for part in script.parts[first:beyond] for question in part], latest)
         return self.answers
 
     def hear_answers(self, answers: Answers, place: int, seconds: float, limit: float) -> None:
@@ -184,7 +184,7 @@ class Runner:
                 self.hear_answers(self.answers, self.answers.expected - 1, seconds, limit or seconds)
             self.answers = None
 
-    def reply_in(self, message: tuple[bytes, bytes]) -> dict[str, Any]:
+    def reply_in(self, message: Message) -> dict[str, Any]:
         try:
             return as_reply(self.channel.decoded(*message))
         except WireError:
@@ -250,6 +250,8 @@ class Talk:
         self.deadline = time.monotonic() + seconds
         self.readings = list(foreseen)
         self.asked: list[Answers] = []
+        self.latest: dict[bytes, Message] = {}
+        self.replies: dict[int, tuple[Message, dict[str, Any]]] = {}  # by the id of the message
         self.modules = itertools.count(1)
 
     @property
@@ -261,7 +263,7 @@ class Talk:
         runner, reading = self.runner, self.readings[0]
         runner.hear_all_answers(self.left)
         runner.channel.hold(encode({"do": "find", "name": name}))
-        self.asked.append(runner.ask_all(reading.script, *reading.first_parts(), self.left))
+        self.asked.append(runner.ask_all(reading.script, *reading.first_parts(), self.left, self.latest))
         try:
             return as_reply(runner.channel.receive(runner.clock.at_most(self.left)))
         except Late:
@@ -284,12 +286,18 @@ class Talk:
                 if place is not None:
                     self.runner.hear_answers(answers, place, self.left, self.seconds)
                     if answers.place_of(key) is not None:
-                        return self.runner.reply_in(answers.take(key)), answers.questions[place].built
+                        return self.reply_in(answers.take(key)), answers.questions[place].built
             found = ((reading.script, parts) for reading in self.readings if (parts := reading.next_parts(key)))
             script, parts = next(found, (None, None))
             if script is None or parts is None:
                 return None
-            self.asked.append(self.runner.ask_all(script, *parts, self.left))
+            self.asked.append(self.runner.ask_all(script, *parts, self.left, self.latest))
+
+    def reply_in(self, message: Message) -> dict[str, Any]:
+        """What a message says. One that came several times is read once."""
+        if id(message) not in self.replies:
+            self.replies[id(message)] = message, self.runner.reply_in(message)
+        return self.replies[id(message)][1]
 
     def end(self) -> None:
         """Nothing more is asked. What was asked ahead is waited for, as long as there is time."""
@@ -298,6 +306,9 @@ class Talk:
 
     def forget_what_was_foreseen(self) -> None:
         self.readings, self.asked = [], []
+
+
+KEYS = Keys()
 
 
 class RemoteBench(Bench):
@@ -318,7 +329,7 @@ class RemoteBench(Bench):
         self.is_ahead = is_ahead  # of a module: it was asked everything in a script, not only what is on the path
 
     def ask(self, operation: str, *details: Any) -> Answer:
-        key = key_of(self.key, operation, details)
+        key = KEYS.key_of(self.key, operation, details)
         foreseen = self.talk.foreseen(key) if self.is_ahead or not self.path else None
         if foreseen is None:
             number = self.here()

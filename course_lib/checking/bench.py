@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ PRINTED_AT_MOST = 600  # characters of one call
 
 # Asked of every value, so made once: `tuple | list` would be made anew each time.
 SEQUENCES, COLLECTIONS, SCALARS = (tuple, list), (tuple, list, set), (bool, int, float, str)
+# Most values are one of these or a tensor, and it takes long to find out what they are not.
+WITHOUT_TENSORS = frozenset([type(None), *SCALARS, FunctionType])
 
 
 @dataclass(frozen=True)
@@ -359,6 +362,8 @@ def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
 
 def dtype_of(value: Any) -> torch.dtype | None:
     """The dtype of the first tensor with floating point numbers, if there is one."""
+    if type(value) in WITHOUT_TENSORS:
+        return None
     if isinstance(value, Tensor):
         return value.dtype if value.is_floating_point() else None
     if isinstance(value, nn.Module):
@@ -374,6 +379,8 @@ def dtype_of(value: Any) -> torch.dtype | None:
 
 def copy_of(value: Any) -> Any:
     """A deep copy of plain data."""
+    if type(value) in WITHOUT_TENSORS:
+        return value
     if isinstance(value, Tensor):
         return value.detach().clone()
     if isinstance(value, COLLECTIONS):
@@ -387,6 +394,8 @@ def copy_of(value: Any) -> Any:
 
 def same_input(old: Any, new: Any) -> bool:
     """Whether an argument is as it was before the call."""
+    if type(old) in WITHOUT_TENSORS:
+        return bool(old == new)
     if isinstance(old, Tensor):
         if old.shape != new.shape:
             return False

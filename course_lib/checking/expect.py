@@ -20,8 +20,24 @@ class Failure(Exception):
 
     def __init__(self, message: str, difference: Difference | None = None):
         super().__init__(message)
-        self.message = message
         self.difference = difference
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+class Differs(Failure):
+    """Two tensors differ. How they do is said at the end of the message, and put into words only if somebody reads it:
+    a diagnosis tries many properties and reads none of their messages.
+    """
+
+    def __init__(self, message: str, got: Tensor, want: Tensor, rtol: float = RTOL, atol: float = ATOL):
+        super().__init__(message, Difference(got, want, rtol, atol))
+
+    def __str__(self) -> str:
+        assert self.difference is not None
+        return f"{super().__str__()} {self.difference.in_words()}"
 
 
 def is_close(got: Tensor, want: Tensor, rtol: float = RTOL, atol: float = ATOL) -> bool:
@@ -69,8 +85,7 @@ def expect_close(got: Any, want: Tensor, what: str = "the result", rtol: float =
     """`got` has the shape and the values of `want`, up to rounding."""
     got = expect_floats(got, tuple(want.shape), what)
     if not is_close(got, want, rtol, atol):
-        difference = Difference(got, want, rtol, atol)
-        raise Failure(f"{sentence(what)} has the right shape but wrong values. {difference.in_words()}", difference)
+        raise Differs(f"{sentence(what)} has the right shape but wrong values.", got, want, rtol, atol)
     return got
 
 
@@ -93,8 +108,7 @@ def expect_mask(got: Any, want: Tensor, what: str = "the mask") -> Tensor:
     """`got` says the same as the boolean `want`."""
     same = expect_truth_values(got, tuple(want.shape), what)
     if not torch.equal(same, want):
-        difference = Difference(same, want)
-        raise Failure(f"{sentence(what)} has the right shape but wrong entries. {difference.in_words()}", difference)
+        raise Differs(f"{sentence(what)} has the right shape but wrong entries.", same, want)
     return same
 
 

@@ -22,10 +22,11 @@ from typing import Any
 import torch
 
 from .cells import Cells
-from .wire import Channel, WireError, encode
+from .wire import AGAIN, Channel, WireError, are_same, encode, framed
 
 HELD_AT_MOST = 2**20  # bytes of answers that are kept until all are there
 PACKAGE = "course_lib"
+SAME = framed(AGAIN)
 
 
 class CourseModules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
@@ -76,8 +77,8 @@ class Runner:
     def __init__(self, channel: Channel, cells: Cells):
         self.channel = channel
         self.cells = cells
-        self.shell = cells.shell
         self.benches: dict[int, Any] = {}
+        self.given: dict[int, dict[str, Any]] = {}  # the last replies to questions that are asked several times
 
     @functools.cached_property
     def bench_module(self) -> Any:
@@ -115,7 +116,7 @@ class Runner:
 
     def reveal(self, definitions: Sequence[tuple[str, str, str, torch.Tensor]]) -> None:
         sources = sys.meta_path[0].sources  # type: ignore[attr-defined]
-        places = [self.shell.user_ns, *(vars(sys.modules[n]) for n in sources if n in sys.modules)]
+        places = [self.cells.shell.user_ns, *(vars(sys.modules[n]) for n in sources if n in sys.modules)]
         for module_name, name, source, code in definitions:
             if module_name not in sys.modules:
                 sources[module_name] += "\n\n" + source
@@ -141,26 +142,44 @@ class Runner:
 
     def do_find(self, name: str) -> dict[str, Any]:
         """A bench with the object of this name on it. Earlier benches are cleared away."""
-        if name not in self.shell.user_ns:
+        self.given = {}
+        if name not in self.cells.shell.user_ns:
             self.benches = {}
             return {"missing": True}
-        self.benches = {0: self.bench_module.Bench(self.shell.user_ns[name])}
+        self.benches = {0: self.bench_module.Bench(self.cells.shell.user_ns[name])}
         return {"bench": 0, "kind": self.benches[0].kind().value}
 
-    def do_answer(self, questions: Sequence[tuple[int, str, Sequence[Any], int | None]]) -> None:
-        """Answer many questions in their order, each in a message. An interrupt is the last of them."""
-        for question in questions:
+    def do_answer(
+        self, details: Sequence[Sequence[Any]], questions: Sequence[tuple[int, str, int, int | None, int | None]]
+    ) -> None:
+        """Answer many questions in their order, each in a message. An interrupt is the last of them.
+
+        questions: with the place of their details, and a number if the same question is asked several times.
+        """
+        for bench, operation, place, built, number in questions:
             try:
-                message = encode(self.do_ask(*question))
+                message = self.answer(number, self.do_ask(bench, operation, details[place], built))
             except KeyboardInterrupt:
+                self.given = {}
                 self.channel.hold(encode({"interrupted": True}))
                 break
             except Exception as error:  # as in `serve`
+                self.given = {}
                 message = encode({"broken": f"{type(error).__name__}: {error}"})
             self.channel.hold(message)
             if len(self.channel.held) > HELD_AT_MOST:
                 self.channel.send_message(b"")
         self.channel.send_message(b"")
+
+    def answer(self, number: int | None, reply: dict[str, Any]) -> bytes:
+        """The message with a reply, or the one that says that it is the same again."""
+        if number is None:
+            return encode(reply)
+        if number in self.given and are_same(self.given[number], reply):
+            return SAME
+        message = encode(reply)
+        self.given[number] = reply
+        return message
 
     def do_ask(self, bench: int, operation: str, details: Sequence[Any], built: int | None = None) -> dict[str, Any]:
         """built: the number of the module, if one is built."""
@@ -209,13 +228,14 @@ def rehearse(cells: Cells) -> None:
     """Do what a runner does, with a function of ours. Runners that are forked afterwards need not do anything for the
     first time."""
     numbers = torch.arange(6.0).reshape(2, 3)
-    questions = [[0, "call", [[numbers, mask]], None] for mask in [numbers > 2] * REHEARSALS + [None]]
+    details = [[[numbers, mask]] for mask in (numbers > 2, None)]
+    questions = [[0, "call", place, None, number] for place, number in [*[(0, None), (0, 0)] * REHEARSALS, (1, None)]]
     ours, theirs = socket.socketpair()
     with ours, theirs:
         for _ in range(REHEARSALS):
             for message in ({"do": "run", "source": REHEARSED}, {"do": "find", "name": "rehearsed"}):
                 ours.sendall(encode(message))
-            ours.sendall(encode({"do": "answer", "questions": questions}))
+            ours.sendall(encode({"do": "answer", "details": details, "questions": questions}))
         ours.shutdown(socket.SHUT_WR)
         Runner(Channel(theirs, objects=make_object), cells).serve()
     del cells.shell.user_ns["rehearsed"]

@@ -43,6 +43,8 @@ LARGEST_LENGTH = 2**40  # of one axis of a tensor without entries; beyond it tor
 MOST_AT_ONCE = 2**16  # bytes that are read ahead
 LONGEST_NAME = 300  # of a parameter or a type
 
+AGAIN = b'"again"'  # the text of a message: the answer is the same as when this was asked before
+
 SCALARS = (bool, int, float, str)
 AS_THEY_ARE = frozenset([type(None), *SCALARS])
 
@@ -64,7 +66,11 @@ def encode(value: Any) -> bytes:
     """The message that holds `value`."""
     encoder = Encoder()
     text = json.dumps(encoder.tree_of(value, 0)).encode()
-    return HEADER.pack(len(text), len(encoder.blob)) + text + bytes(encoder.blob)
+    return framed(text, bytes(encoder.blob))
+
+
+def framed(text: bytes, blob: bytes = b"") -> bytes:
+    return HEADER.pack(len(text), len(blob)) + text + blob
 
 
 class Encoder:
@@ -117,6 +123,21 @@ def bytes_of(tensor: Tensor) -> bytes:
     return tensor.detach().cpu().resolve_conj().contiguous().flatten().view(torch.uint8).numpy().tobytes()
 
 
+def are_same(first: Any, second: Any) -> bool:
+    """Whether two values certainly make the same message."""
+    if type(first) is not type(second):
+        return False
+    if isinstance(first, Tensor):
+        if first.dtype != second.dtype or first.shape != second.shape or first.layout != second.layout:
+            return False
+        return bytes_of(first) == bytes_of(second)
+    if isinstance(first, tuple | list):
+        return len(first) == len(second) and all(map(are_same, first, second))
+    if isinstance(first, dict):
+        return [*first] == [*second] and all(map(are_same, first.values(), second.values()))
+    return type(first) in AS_THEY_ARE and repr(first) == repr(second)
+
+
 def decode(text: bytes, blob: bytes, objects: ObjectMaker | None = None, opaque: Callable[[str], Any] = str) -> Any:
     """The value in a message. Raises WireError whatever is wrong with it."""
     try:
@@ -145,7 +166,7 @@ class Decoder:
         if self.objects is None and self.values > MOST_VALUES:
             raise WireError("The message has too many values.")
         if type(tree) is list:  # JSON has no subclasses
-            return [self.value_of(item, depth + 1) for item in tree]
+            return self.list_of(tree, depth)
         if type(tree) is str:
             return tree if self.objects else tame(tree)
         if type(tree) is not dict:
@@ -153,9 +174,9 @@ class Decoder:
         ((kind, content),) = tree.items()
         match kind:
             case "tuple":
-                return tuple(self.value_of(item, depth + 1) for item in content)
+                return tuple(self.list_of(content, depth))
             case "set":
-                return {self.value_of(item, depth + 1) for item in content}
+                return set(self.list_of(content, depth))
             case "dict":
                 return {tame_name(str(key)): self.value_of(item, depth + 1) for key, item in content}
             case "tensor":
@@ -170,6 +191,11 @@ class Decoder:
                 module, name, fields = content
                 return self.objects(module, name, {key: self.value_of(v, depth + 1) for key, v in fields.items()})
         raise WireError(f"There is no {kind!r} in a message.")
+
+    def list_of(self, trees: list[Any], depth: int) -> list[Any]:
+        if self.objects is None:
+            return [self.value_of(item, depth + 1) for item in trees]
+        return [item if type(item) in AS_THEY_ARE else self.value_of(item, depth + 1) for item in trees]
 
     def tensor_of(self, name: str, shape: list[int], start: int) -> Tensor:
         dtype = DTYPES[name]

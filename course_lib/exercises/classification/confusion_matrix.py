@@ -7,9 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib import classification
-from course_lib.checking.difference import Difference
 from course_lib.checking.exercise import Exercise
-from course_lib.checking.expect import Failure, expect, expect_tensor
+from course_lib.checking.expect import Differs, expect, expect_tensor
 
 confusion_matrix = Exercise(
     classification.confusion_matrix,
@@ -90,8 +89,7 @@ def matrix_rows(subject, case):
 def matrix_entries(subject, case):
     got, want = matrix_of(subject, case), classification.confusion_matrix(**case)
     if not torch.equal(got, want):
-        difference = Difference(got, want)
-        raise Failure(f"The matrix has the right shape but wrong entries. {difference.in_words()}", difference)
+        raise Differs("The matrix has the right shape but wrong entries.", got, want)
 
 
 @confusion_matrix.misconception

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from course_lib.checking.difference import Difference
-from course_lib.checking.expect import RTOL, Failure, expect, expect_truth_values, is_close
+from course_lib.checking.expect import RTOL, Differs, Failure, expect, expect_truth_values, is_close
 
 
 def first_place(found):
@@ -57,12 +57,8 @@ def expect_shares(weights, mask, want):
     total = kept.sum(dim=-1, keepdim=True)
     shares = torch.where(has_keys & (total != 0), kept / total, 0.0)
     if not is_close(shares, want):
-        difference = Difference(shares, want)
-        raise Failure(
-            "In a row, the weights of the allowed keys are not in the proportion of exp(score). As shares of their "
-            f"sum: {difference.in_words()}",
-            difference,
-        )
+        message = "In a row, the weights of the allowed keys are not in the proportion of exp(score)."
+        raise Differs(f"{message} As shares of their sum:", shares, want)
 
 
 def expect_hidden_is_zero(weights, mask):
