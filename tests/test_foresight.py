@@ -14,6 +14,7 @@ from autograder.judging.references import visible_sources
 from autograder.walls import runners
 from autograder.walls.foresight import BEGINNING, Answers, Question, Reading, Script, key_of
 from autograder.walls.inside.walls import Limits
+from autograder.walls.inside.wire import AGAIN, WireError
 from autograder.walls.runners import Runner
 from course_lib.exercises import exercises_to_build
 
@@ -127,6 +128,53 @@ def test_a_class_whose_parameters_have_other_names_is_asked_one_by_one(monkeypat
     verdict = work.do(work.Task("05_sublayers", "student", json.dumps(notebook), master, "")).verdict
     assert verdict.points == verdict.max_points, verdict
     assert {"build", "load", "call"} <= set(asked)
+
+
+CHANGES = """
+calls = 0
+
+def causal_mask(n):
+    global calls
+    calls += 1
+    return torch.ones(n, n, dtype=torch.bool).tril({when})
+"""
+
+
+@pytest.mark.parametrize("when", ["calls % 2", "int(calls > 10)", "-int(calls % 3 == 0)"])
+def test_each_answer_counts_even_if_the_same_was_asked_before(when):
+    """All properties ask for the same masks, and this function does not always give the same."""
+    right = judged(STEM, submission(STEM, solutions(STEM) | {"causal_mask": CHANGES.format(when="0")}))
+    assert score(by_name(right)["causal_mask"]) == full(by_name(right)["causal_mask"])
+    wrong = judged(STEM, submission(STEM, solutions(STEM) | {"causal_mask": CHANGES.format(when=when)}))
+    assert score(by_name(wrong)["causal_mask"]) < full(by_name(wrong)["causal_mask"])
+
+
+def test_the_same_answer_is_sent_and_read_once():
+    (script, *_) = scripts_for("causal_mask")
+    warm = work.warm_process()
+    warm.prepare("padding_mask", visible_sources("padding_mask"))
+    runner = Runner(warm, Limits())
+    try:
+        runner.run("import torch\ndef causal_mask(n):\n    return torch.ones(n, n, dtype=torch.bool).tril()", 60)
+        talk = runners.Talk(runner, 60, [Reading(script, at_once=len(script.parts))])
+        talk.begin("causal_mask")
+        (answers,) = talk.asked
+        runner.hear_answers(answers, answers.expected - 1, 60, 60)
+        assert answers.expected == 12 and len({id(message) for message in answers.messages}) == 3
+        replies = [talk.foreseen(question.key) for question in answers.questions]
+        assert len({id(reply["value"]) for reply, _ in replies}) == 3
+    finally:
+        runner.bury()
+
+
+def test_nothing_is_the_same_as_an_answer_that_never_came():
+    answers = Answers([question(1), question(2), question(1)])
+    answers.add((b"first", b""))
+    with pytest.raises(WireError):
+        answers.add((AGAIN, b""))
+    answers.add((b"second", b""))
+    answers.add((AGAIN, b""))
+    assert answers.messages[2] is answers.messages[0]
 
 
 HANGS_LATER = """

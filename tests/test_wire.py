@@ -88,6 +88,21 @@ def test_settings_reach_the_runner():
     assert there.learning_rate == 0.1
 
 
+NUMBERS = torch.tensor([[1.0, -2.0], [0.5, 0.0]])
+DIFFERENT = [None, 0, 0.0, -0.0, False, "0", "", (), [], {}, [0], (0,), (0, 0), {"a": 0}, {"b": 0}, {"a": 0, "b": 0}]
+DIFFERENT += [NUMBERS, NUMBERS.double(), NUMBERS[0], NUMBERS.T.contiguous(), NUMBERS * 1.0000002, -NUMBERS]
+DIFFERENT += [torch.tensor(0.0), torch.tensor(-0.0), torch.zeros(0), torch.zeros(0, 2), (NUMBERS, 1), [NUMBERS, 1]]
+
+
+def test_what_is_called_the_same_makes_the_same_message():
+    for i, first in enumerate(DIFFERENT):
+        for j, second in enumerate(DIFFERENT):
+            assert wire.are_same(first, second) == (i == j), (first, second)
+    assert wire.are_same({"value": NUMBERS.T, "changed": [1]}, {"value": NUMBERS.T.contiguous(), "changed": [1]})
+    assert wire.are_same(math.nan, math.nan) and wire.are_same(NUMBERS * math.nan, NUMBERS * math.nan)
+    assert not wire.are_same(Opaque("a"), Opaque("a")), "whatever is not certain is sent"
+
+
 def test_the_judge_takes_no_objects():
     with pytest.raises(WireError):
         through(AffineMap(torch.ones(2, 2), torch.ones(2)))
