@@ -92,12 +92,13 @@ def expect_close(got: Any, want: Tensor, what: str = "the result", rtol: float =
 def expect_truth_values(got: Any, shape: tuple[int, ...], what: str = "the mask") -> Tensor:
     """`got` as a boolean tensor of this shape: bool, or numbers 0 and 1, in any shape that means the same."""
     got = expect_tensor(got, what=what)
-    strange = got[(got != 0) & (got != 1)].flatten()
-    if strange.numel():
-        raise Failure(
-            f"{sentence(what)} should hold True and False only, but it holds {strange[0].item():g}."
-            + (" True means: attention is allowed here." if "mask" in what else "")
-        )
+    if got.dtype != torch.bool:
+        strange = got[(got != 0) & (got != 1)].flatten()
+        if strange.numel():
+            raise Failure(
+                f"{sentence(what)} should hold True and False only, but it holds {strange[0].item():g}."
+                + (" True means: attention is allowed here." if "mask" in what else "")
+            )
     same = as_shape(got.bool(), shape)
     if same is None:
         raise Failure(describe_shape_mismatch(tuple(got.shape), shape, sentence(what)))
