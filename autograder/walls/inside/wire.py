@@ -240,7 +240,8 @@ class Channel:
         self.connection = connection
         self.objects = objects
         self.opaque = opaque
-        self.arrived = bytearray()  # and not read yet
+        self.arrived = bytearray()
+        self.read = 0  # how much of that was read
         self.held = bytearray()  # messages that are sent together with the next one
 
     def hold(self, message: bytes) -> None:
@@ -268,21 +269,23 @@ class Channel:
         """The next message as it came: its text, and the bytes of its tensors."""
         deadline = None if seconds is None else time.monotonic() + seconds
         self._wait_for(HEADER.size, deadline)
-        text_length, blob_length = HEADER.unpack_from(self.arrived)
+        text_length, blob_length = HEADER.unpack_from(self.arrived, self.read)
         if self.objects is None and (text_length > MOST_TEXT or blob_length > MOST_BYTES):
             raise WireError("The message is too long.")
-        begin, end = HEADER.size + text_length, HEADER.size + text_length + blob_length
-        self._wait_for(end, deadline)
-        text, blob = bytes(self.arrived[HEADER.size : begin]), bytes(self.arrived[begin:end])
-        del self.arrived[:end]
-        return text, blob
+        self._wait_for(HEADER.size + text_length + blob_length, deadline)
+        begin = self.read + HEADER.size
+        middle = begin + text_length
+        self.read = middle + blob_length
+        return bytes(self.arrived[begin:middle]), bytes(self.arrived[middle : self.read])
 
     def decoded(self, text: bytes, blob: bytes) -> Any:
         return decode(text, blob, self.objects, self.opaque)
 
     def _wait_for(self, count: int, deadline: float | None) -> None:
-        """Wait until this many bytes have arrived."""
-        while len(self.arrived) < count:
+        """Wait until this many bytes have arrived that were not read."""
+        while len(self.arrived) - self.read < count:
+            del self.arrived[: self.read]
+            self.read = 0
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 raise Late("No answer in time.")
