@@ -34,8 +34,9 @@ class Run:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a user in this folder, without settings that tests or notebooks make."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "IPYTHON", "MPLBACKEND"))}
+    """The environment of a user in this folder, without settings that tests, notebooks or containers make."""
+    others = ("JUPYTER", "IPYTHON", "MPLBACKEND", "PYTHONDONTWRITEBYTECODE")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(others)}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     return {**kept, "PATH": path, "PYTHONPATH": str(ROOT)}
 
