@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterator
 from itertools import count
+from json.encoder import encode_basestring
 from pathlib import Path
 
 
@@ -20,6 +21,23 @@ def write_whole(path: Path, content: bytes) -> None:
     draft = path.with_name(f".{path.name}.part")
     draft.write_bytes(content)
     os.replace(draft, path)
+
+
+def indented_json(value: object, sort_keys: bool = False, margin: str = "\n") -> str:
+    """As json.dumps(value, indent=1, ensure_ascii=False), which takes several times as long. Keys have to be strings.
+
+    margin: the end of a line, and the indentation of the next.
+    """
+    if isinstance(value, str):
+        return encode_basestring(value)
+    inner = margin + " "
+    if isinstance(value, dict) and value:
+        items = sorted(value.items()) if sort_keys else value.items()
+        lines = [f"{encode_basestring(key)}: {indented_json(item, sort_keys, inner)}" for key, item in items]
+        return "{" + inner + f",{inner}".join(lines) + margin + "}"
+    if isinstance(value, list | tuple) and value:
+        return "[" + inner + f",{inner}".join([indented_json(item, sort_keys, inner) for item in value]) + margin + "]"
+    return json.dumps(value)
 
 
 def content_of(path: Path) -> bytes | None:

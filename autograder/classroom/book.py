@@ -11,18 +11,22 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_notebook
+from nbformat.v4.rwbase import split_lines, strip_transient
 from nbgrader import utils
 from nbgrader.api import Assignment, Grade, Gradebook, MissingEntry, SubmittedAssignment, SubmittedNotebook
 from nbgrader.preprocessors import AssignLatePenalties
-from sqlalchemy import make_url, select, text
+from sqlalchemy import Connection, make_url, select, text
 from sqlalchemy.exc import ArgumentError, SAWarning, SQLAlchemyError
 
+from autograder.classroom import rows
 from autograder.classroom.class_folder import CONFIG
 from autograder.classroom.course import SECRET, STAMP, Course, CourseError
+from autograder.files import indented_json
 from autograder.judging.rebuild import master_notebook
 
 LOCK = ".grading"  # in the course folder, with the number of the process that grades it
@@ -114,19 +118,20 @@ def enter(
     course: Course, gradebook: Gradebook, assignment: str, student: str, judged: NotebookNode | None
 ) -> tuple[tuple[str, ...], float]:
     """Enter a submission; without a notebook, all of its cells get 0. Returns: notes on what was odd, the penalty."""
-    gradebook.update_or_create_student(student, **known_of(course, student))
+    db = gradebook.db.connection()
+    rows.enter_student(db, student, known_of(course, student))
     time, notes = submission_time(course, assignment, student)
-    submission = gradebook.update_or_create_submission(assignment, student, **({"timestamp": time} if time else {}))
+    known: dict[str, Any] = {"timestamp": time} if time else {}
     rules = course.rules().of(assignment)
     if rules.due is not None:
-        submission.extension = rules.extension(student, course.roster().extra_time(student)) or None
-    (notebook,) = [nb for nb in submission.notebooks if nb.name == assignment]
-    notebook.late_submission_penalty = None
+        known["extension"] = rules.extension(student, course.roster().extra_time(student)) or None
+    submission, is_late = rows.enter_submission(db, assignment, student, known)
+    notebook = rows.submitted_notebook(db, submission, assignment)
     if judged is None:
-        enter_zeros(notebook)
+        rows.enter_scores(db, notebook, lambda _: 0.0)
+        rows.enter_comments(db, notebook, lambda _: None)
     else:
-        enter_grades(notebook, judged)
-    is_late = submission.total_seconds_late > 0
+        enter_grades(db, notebook, judged)
     gradebook.db.commit()
     penalty = 0.0
     if judged is not None and is_late:
@@ -186,27 +191,15 @@ def submission_time(course: Course, assignment: str, student: str) -> tuple[date
         )
 
 
-def enter_grades(notebook: SubmittedNotebook, judged: NotebookNode) -> None:
+def enter_grades(db: Connection, notebook: str, judged: NotebookNode) -> None:
     """As nbgrader's SaveAutoGrades: the machine's score, "No response.", and whether a person has to look."""
     cells = {c.metadata.nbgrader.grade_id: c for c in judged.cells if "grade_id" in c.metadata.get("nbgrader", {})}
-    known = notebook.notebook
-    # By id: `grade.name` would ask the database for each cell again.
-    names = {cell.id: cell.name for cell in (*known.grade_cells, *known.solution_cells, *known.task_cells)}
-    for grade in notebook.grades:
-        grade.auto_score, _ = utils.determine_grade(cells[names[grade.cell_id]])
-        grade.needs_manual_grade = grade.manual_score is not None or grade.auto_score is None
-    for comment in notebook.comments:
-        cell = cells[names[comment.cell_id]]
-        unchanged = cell.metadata.nbgrader.get("checksum") == utils.compute_checksum(cell)
-        comment.auto_comment = "No response." if unchanged else None
+    rows.enter_scores(db, notebook, lambda name: utils.determine_grade(cells[name])[0])
+    rows.enter_comments(db, notebook, lambda name: "No response." if is_unchanged(cells[name]) else None)
 
 
-def enter_zeros(notebook: SubmittedNotebook) -> None:
-    for grade in notebook.grades:
-        grade.auto_score = 0.0
-        grade.needs_manual_grade = grade.manual_score is not None
-    for comment in notebook.comments:
-        comment.auto_comment = None
+def is_unchanged(cell: NotebookNode) -> bool:
+    return bool(cell.metadata.nbgrader.get("checksum") == utils.compute_checksum(cell))
 
 
 def flag(gradebook: Gradebook, assignment: str, student: str) -> None:
@@ -250,10 +243,16 @@ def penalise_again(course: Course, gradebook: Gradebook, assignment: str) -> Non
 def save_autograded(course: Course, assignment: str, student: str, judged: NotebookNode) -> Path:
     """Write the judged notebook where nbgrader, formgrader and feedback look for it."""
     path = course.autograded(assignment, student)
-    course.ledger.write(path, nbformat.v4.writes(judged) + "\n")
+    course.ledger.write(path, notebook_text(judged) + "\n")
     for name in (STAMP, SECRET):
         copy_along(course, course.submitted(assignment, student).parent / name, path.parent)
     return path
+
+
+def notebook_text(notebook: NotebookNode) -> str:
+    """As nbformat.v4.writes, which takes several times as long."""
+    copy = nbformat.from_dict(notebook)
+    return indented_json(strip_transient(split_lines(copy)), sort_keys=True)
 
 
 def copy_along(course: Course, file: Path, folder: Path) -> None:

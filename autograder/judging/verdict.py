@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from autograder.classroom.course import Course
+from autograder.files import indented_json
 
 Status = Literal["graded", "zeroed", "flagged"]
 
@@ -61,7 +62,7 @@ class Verdict:
 def write_verdict(course: Course, verdict: Verdict) -> Path:
     """Write a verdict so that a reader never sees half of it."""
     path = course.verdict(verdict.assignment, verdict.student)
-    course.ledger.write(path, json.dumps(asdict(verdict), indent=1, ensure_ascii=False) + "\n")
+    course.ledger.write(path, indented_json(asdict(verdict)) + "\n")
     return path
 
 
