@@ -14,6 +14,8 @@ from itertools import count
 from json.encoder import encode_basestring
 from pathlib import Path
 
+WORDS = {"None": "null", "True": "true", "False": "false", "{}": "{}", "[]": "[]"}  # Python's and JSON's
+
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that nobody ever sees half of it, not even after a crash."""
@@ -37,7 +39,7 @@ def indented_json(value: object, sort_keys: bool = False, margin: str = "\n") ->
         return "{" + inner + f",{inner}".join(lines) + margin + "}"
     if isinstance(value, list | tuple) and value:
         return "[" + inner + f",{inner}".join([indented_json(item, sort_keys, inner) for item in value]) + margin + "]"
-    return json.dumps(value)
+    return WORDS.get(repr(value)) or json.dumps(value)
 
 
 def content_of(path: Path) -> bytes | None:

@@ -115,7 +115,7 @@ def entered(gradebook: Gradebook, assignment: str) -> dict[str, Score]:
 
 
 def enter(
-    course: Course, gradebook: Gradebook, assignment: str, student: str, judged: NotebookNode | None
+    course: Course, gradebook: Gradebook, assignment: str, student: str, judged: dict[str, Any] | None
 ) -> tuple[tuple[str, ...], float]:
     """Enter a submission; without a notebook, all of its cells get 0. Returns: notes on what was odd, the penalty."""
     db = gradebook.db.connection()
@@ -191,9 +191,10 @@ def submission_time(course: Course, assignment: str, student: str) -> tuple[date
         )
 
 
-def enter_grades(db: Connection, notebook: str, judged: NotebookNode) -> None:
+def enter_grades(db: Connection, notebook: str, judged: dict[str, Any]) -> None:
     """As nbgrader's SaveAutoGrades: the machine's score, "No response.", and whether a person has to look."""
-    cells = {c.metadata.nbgrader.grade_id: c for c in judged.cells if "grade_id" in c.metadata.get("nbgrader", {})}
+    named = [(cell["metadata"].get("nbgrader", {}).get("grade_id"), cell) for cell in judged["cells"]]
+    cells = {name: nbformat.from_dict(cell) for name, cell in named if name is not None}
     rows.enter_scores(db, notebook, lambda name: utils.determine_grade(cells[name])[0])
     rows.enter_comments(db, notebook, lambda name: "No response." if is_unchanged(cells[name]) else None)
 
@@ -240,7 +241,7 @@ def penalise_again(course: Course, gradebook: Gradebook, assignment: str) -> Non
     gradebook.db.expire_all()
 
 
-def save_autograded(course: Course, assignment: str, student: str, judged: NotebookNode) -> Path:
+def save_autograded(course: Course, assignment: str, student: str, judged: dict[str, Any]) -> Path:
     """Write the judged notebook where nbgrader, formgrader and feedback look for it."""
     path = course.autograded(assignment, student)
     course.ledger.write(path, notebook_text(judged) + "\n")
@@ -249,9 +250,9 @@ def save_autograded(course: Course, assignment: str, student: str, judged: Noteb
     return path
 
 
-def notebook_text(notebook: NotebookNode) -> str:
+def notebook_text(notebook: dict[str, Any]) -> str:
     """As nbformat.v4.writes, which takes several times as long."""
-    copy = nbformat.from_dict(notebook)
+    copy = nbformat.from_dict(notebook)  # a whole one: what follows changes it
     return indented_json(strip_transient(split_lines(copy)), sort_keys=True)
 
 

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import nbformat
 from nbformat import NotebookNode
@@ -237,7 +237,7 @@ def save_or_flag(course: Course, gradebook: Gradebook, assignment: str, result: 
 def save(course: Course, gradebook: Gradebook, assignment: str, result: Result, summary: Summary) -> Verdict:
     """Enter a result everywhere, the verdict last."""
     verdict = result.verdict
-    judged = None if result.notebook is None else nbformat.from_dict(json.loads(result.notebook))
+    judged = None if result.notebook is None else json.loads(result.notebook)
     if judged is None:
         verdict = replace(verdict, exercises=without_points(course, assignment))
     book.save_autograded(course, assignment, verdict.student, judged or stand_in(course, verdict))
@@ -246,7 +246,7 @@ def save(course: Course, gradebook: Gradebook, assignment: str, result: Result, 
     return verdict
 
 
-def enter(course: Course, gradebook: Gradebook, verdict: Verdict, judged: NotebookNode | None) -> Verdict:
+def enter(course: Course, gradebook: Gradebook, verdict: Verdict, judged: dict[str, Any] | None) -> Verdict:
     """Enter a verdict in the gradebook, and write it down with what the gradebook made of it."""
     before = last_verdict(course, verdict.assignment, verdict.student)
     odd, penalty = book.enter(course, gradebook, verdict.assignment, verdict.student, judged)

@@ -15,11 +15,11 @@ from nbgrader.api import (
     BaseCell,
     Comment,
     Grade,
-    MissingEntry,
     Notebook,
     Student,
     SubmittedAssignment,
     SubmittedNotebook,
+    new_uuid,
 )
 from sqlalchemy import Connection, bindparam, insert, select, update
 
@@ -32,7 +32,7 @@ GRADED, COMMENTED = {"GradeCell", "TaskCell"}, {"SolutionCell", "TaskCell"}  # n
 def enter_student(db: Connection, student: str, known: dict[str, str]) -> None:
     """Add somebody, or what is known about somebody who is there."""
     if db.execute(select(STUDENT.c.id).where(STUDENT.c.id == student)).first() is None:
-        db.execute(insert(STUDENT).values(id=student, **known))
+        db.execute(insert(STUDENT), {"id": student, **known})
     elif known:
         db.execute(update(STUDENT).where(STUDENT.c.id == student).values(known))
 
@@ -58,22 +58,24 @@ def is_late(due: datetime | None, timestamp: datetime | None = None, extension: 
 
 def add_submission(db: Connection, assignment_id: str, student: str, known: dict[str, Any]) -> str:
     """A submission with a place for each score and each comment of its notebooks. Returns: its id."""
-    values = {"assignment_id": assignment_id, "student_id": student, **known}
-    (submission,) = db.execute(insert(SUBMISSION).values(values)).inserted_primary_key
+    submission = new_uuid()
+    db.execute(insert(SUBMISSION), {"id": submission, "assignment_id": assignment_id, "student_id": student, **known})
     for master in db.scalars(select(NOTEBOOK.c.id).where(NOTEBOOK.c.assignment_id == assignment_id)).all():
-        values = {"notebook_id": master, "assignment_id": submission}
-        (notebook,) = db.execute(insert(SUBMITTED).values(values)).inserted_primary_key
+        notebook = new_uuid()
+        db.execute(insert(SUBMITTED), {"id": notebook, "notebook_id": master, "assignment_id": submission})
         cells = db.execute(select(CELL.c.id, CELL.c.type).where(CELL.c.notebook_id == master)).all()
         for table, types in ((GRADE, GRADED), (COMMENT, COMMENTED)):
             rows = [{"cell_id": cell.id, "notebook_id": notebook} for cell in cells if cell.type in types]
             if rows:
                 db.execute(insert(table), rows)
-    return str(submission)
+    return submission
 
 
 def submitted_notebook(db: Connection, submission: str, name: str) -> str:
     """The id of a notebook of a submission, without a penalty for lateness."""
-    found = select(SUBMITTED.c.id).join(NOTEBOOK).where(SUBMITTED.c.assignment_id == submission, NOTEBOOK.c.name == name)
+    found = (
+        select(SUBMITTED.c.id).join(NOTEBOOK).where(SUBMITTED.c.assignment_id == submission, NOTEBOOK.c.name == name)
+    )
     notebook = db.scalars(found).one()
     db.execute(update(SUBMITTED).where(SUBMITTED.c.id == notebook).values(late_submission_penalty=None))
     return str(notebook)
