@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import math
 import multiprocessing
 import os
 import shutil
@@ -30,7 +29,6 @@ from autograder.classroom import grade as grade_module
 from autograder.classroom.course import Course, CourseError
 from autograder.classroom.grade import Change, LocalWorkers, grade, last_verdict
 from autograder.cli import parser
-from autograder.files import indented_json
 from autograder.judging import work
 from autograder.judging.judge import Patience
 from autograder.judging.verdict import Verdict, read_verdict
@@ -195,42 +193,6 @@ def test_notebooks_and_verdicts_are_written_as_by_the_libraries(graded):
         assert text == nbformat.v4.writes(nbformat.from_dict(json.loads(text))) + "\n"
         text = course.verdict(STEM, student).read_text(encoding="utf-8")
         assert text == json.dumps(json.loads(text), indent=1, ensure_ascii=False) + "\n"
-
-
-def test_a_submission_has_the_rows_that_nbgrader_would_make(again):
-    """All of them, with the same values wherever grading has not written anything."""
-    written = {"auto_score", "needs_manual_grade", "auto_comment", "timestamp"}
-    with again.gradebook() as gradebook:
-        gradebook.update_or_create_student("zoe")
-        gradebook.update_or_create_submission(STEM, "zoe")
-        ours, theirs = (rows_of(gradebook.find_submission(STEM, student), written) for student in ("ada", "zoe"))
-    assert ours == theirs
-
-
-def rows_of(submission, without):
-    """The rows of a submission: the class, the name of the cell, and all columns but ids and some others."""
-
-    def row(thing, name=""):
-        columns = {column.name for column in thing.__table__.columns} - without
-        return type(thing).__name__, name, {c: getattr(thing, c) for c in sorted(columns) if not c.endswith("id")}
-
-    (notebook,) = submission.notebooks
-    parts = [row(thing, thing.name) for thing in (*notebook.grades, *notebook.comments)]
-    return [row(submission.student), row(submission), row(notebook), *sorted(parts, key=str)]
-
-
-ODD = [None, True, False, 0, -1.5, 1e300, math.inf, "", '"\\\n\x00\u2028é', [], {}, [[]], {"a": {}}, {"": [None, {}]}]
-
-
-def test_json_is_the_same_as_that_of_the_library():
-    value = {"z": ODD, "a": {"list": [1, "two", [3.0]], "b": (), "pair": (1, 2)}, "A": dict(enumerate_names(ODD))}
-    for is_sorted in (False, True):
-        expected = json.dumps(value, indent=1, ensure_ascii=False, sort_keys=is_sorted)
-        assert indented_json(value, sort_keys=is_sorted) == expected
-
-
-def enumerate_names(values):
-    return ((f"name {number}", value) for number, value in enumerate(values))
 
 
 def test_what_was_not_run_has_a_notebook_that_says_why_and_in_which_no_check_passes(graded):
