@@ -20,6 +20,7 @@ from rich.table import Table
 from autograder.classroom.class_folder import make_class, make_folder, require_class
 from autograder.errors import CourseError
 from autograder.files import told_of_kept_files
+from autograder.quick_imports import import_nbgrader
 from autograder.suggest import DEFAULT, command
 from autograder.walls.inside import walls
 from autograder.walls.sight import class_folders
@@ -46,6 +47,7 @@ def say(text: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
+        import_nbgrader()
         return int(options.run(options))
     except CourseError as error:
         err.print(f"[bold]{escape(str(error))}[/bold]", soft_wrap=True)
@@ -113,7 +115,7 @@ def parser() -> argparse.ArgumentParser:
 
     one = command("report", run_report, "write one page about the class: what to talk about, who needs help, scores")
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="only this one (default: all that are graded)")
-    one.add_argument("--student", metavar="STUDENT", default="", help="a page about this student, across assignments")
+    one.add_argument("--student", metavar="STUDENT", default="", help="a page about this student (id or name)")
 
     one = command("export", run_export, "write CSV files: for the LMS, per exercise, per misconception")
     one.add_argument(
@@ -185,11 +187,14 @@ def run_release(options: argparse.Namespace) -> int:
 
     course = course_of(options)
     assignments = options.assignments or assignments_of(course.rules())
+    told: list[str] = []
     with bar("releasing", len(assignments)) as progress:
         for number, assignment in enumerate(assignments):
-            release(course, [assignment], new_seed=options.new_seed and number == 0)
+            release(course, [assignment], new_seed=options.new_seed and number == 0, tell=told.append)
             progress.advance(progress.task_ids[0])
     say(f"{len(assignments)} released: {escape(str(course.root / 'release'))}")
+    for sentence in told:
+        say(f"  {escape(sentence)}")
     return 0
 
 
@@ -199,9 +204,11 @@ def run_collect(options: argparse.Namespace) -> int:
     course = course_of(options)
     collected = collect(course, options.downloaded, options.assignment, options.pattern)
     say(f"{len(collected.placed)} placed in {escape(str(course.root / 'submitted'))}")
+    roster = course.roster()
     for placed in collected.placed:
         remarks = placed.reason.removeprefix(f"It is {placed.assignment} of {placed.student}.").strip()
-        say(f"  {escape(placed.student)}, {placed.assignment}: {escape(placed.path)}. {escape(remarks)}".rstrip())
+        who = escape(roster.called(placed.student))
+        say(f"  {who}, {placed.assignment}: {escape(placed.path)}. {escape(remarks)}".rstrip())
     for is_lost, heading in ((True, "could not be placed"), (False, "not needed")):
         left = [each for each in collected.unplaced if each.is_lost is is_lost]
         if left:
@@ -243,25 +250,24 @@ class local_workers:
     """Warm processes start first; while they import torch, so does the grader."""
 
     def __init__(self, options: argparse.Namespace):
-        from autograder.walls.warm import Warm, processors
+        from autograder.walls.warm import Starting, processors
 
-        folders = class_folders(options.course, options.db)
-        self.warm = [Warm(folders=folders) for _ in range(options.jobs or processors())]
+        self.starting = Starting(options.jobs or processors(), class_folders(options.course, options.db))
         gc.disable()  # a third of the time of all these imports would be spent on searching them for garbage
         self.trusts_the_class = getattr(options, "without_walls", False)
 
     def __enter__(self):  # type: ignore[no-untyped-def]
-        from autograder.classroom.grade import LocalWorkers
-        from autograder.walls.sight import require_blindness
-
         try:
+            from autograder.classroom.grade import LocalWorkers
+            from autograder.walls.sight import require_blindness
+
+            warm = self.starting.all()
             if not self.trusts_the_class:
-                require_blindness(self.warm[0])  # the others are started in the same way
+                require_blindness(warm[0])  # the others are started in the same way
         except BaseException:
-            for warm in self.warm:
-                warm.close()
+            self.starting.close()
             raise
-        self.workers = LocalWorkers(self.warm)
+        self.workers = LocalWorkers(warm)
         gc.enable()
         return self.workers
 
@@ -303,8 +309,16 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
         show_summary(course, summary, options.force)
         if summary.left:
             interrupted = True
+            show_what_remains(course, assignments[assignments.index(assignment) + 1 :], options)
             break
     return 130 if interrupted else 0
+
+
+def show_what_remains(course: Course, assignments: Sequence[str], options: argparse.Namespace) -> None:
+    """How to continue with the assignments that `grade --force` did not reach; otherwise the same command does it."""
+    students = ["--students", *options.students] if options.students else []
+    for assignment in assignments if options.force else ():
+        say(f"{assignment} was not reached: {escape(course.command('grade', assignment, '--force', *students))}")
 
 
 def handed_in_by(course: Course, students: Sequence[str] | None) -> list[str]:
@@ -358,6 +372,7 @@ def run_judge(options: argparse.Namespace) -> int:
 
 def show_summary(course: Course, summary: Summary, is_forced: bool = False) -> None:
     """Who was graded, zeroed or flagged, and why; what changed; what is left."""
+    called = course.roster().called
     graded = summary.with_status("graded")
     parts = [f"{len(graded)} graded"]
     parts += [f"{len(found)} {status}" for status in ("zeroed", "flagged") if (found := summary.with_status(status))]
@@ -365,22 +380,23 @@ def show_summary(course: Course, summary: Summary, is_forced: bool = False) -> N
     say(f"[bold]{summary.assignment}[/bold]: {', '.join(parts)}")
     for status in ("zeroed", "flagged"):
         for verdict in summary.with_status(status):
-            say(f"  {status}: {escape(verdict.student)} — {escape(verdict.reason)}")
+            say(f"  {status}: {escape(called(verdict.student))} — {escape(verdict.reason)}")
     for verdict in graded:
         for note in verdict.notes:
-            say(f"  note: {escape(verdict.student)} — {escape(note)}")
+            say(f"  note: {escape(called(verdict.student))} — {escape(note)}")
     if summary.changes:
         table = Table("student", "before", "after", "changed in", title="Scores that changed", title_justify="left")
         for change in summary.changes:
             table.add_row(
-                escape(change.student), f"{change.before:g}", f"{change.after:g}", ", ".join(change.exercises)
+                escape(called(change.student)), f"{change.before:g}", f"{change.after:g}", ", ".join(change.exercises)
             )
         out.print(table)
+    one_or_more = f"{len(summary.left)} {'is' if len(summary.left) == 1 else 'are'} left"
     if summary.left and is_forced:  # the same command would begin from the start
         how = escape(course.command("grade", summary.assignment, "--force", "--students", *summary.left))
-        say(f"[bold]Stopped.[/bold] {len(summary.left)} are left and keep their earlier results. Continue with: {how}")
+        say(f"[bold]Stopped.[/bold] {one_or_more}, with the earlier results. Continue with: {how}")
     elif summary.left:
-        say(f"[bold]Stopped.[/bold] {len(summary.left)} are left; the same command continues from here.")
+        say(f"[bold]Stopped.[/bold] {one_or_more}; the same command continues from here.")
 
 
 def bar(what: str, total: int | None) -> Progress:

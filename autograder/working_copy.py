@@ -198,7 +198,7 @@ def is_as_built(cell: dict[str, Any]) -> bool:
 
 def cell_id(text: str) -> str:
     """The id of a cell that nbgrader has no name for. `autograder.authoring.build` gives it."""
-    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:12]
+    return hashlib.sha1(text.encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()[:12]
 
 
 def checksum(cell_type: str, text: str, details: dict[str, Any]) -> str:

@@ -34,6 +34,8 @@ from course_lib.checking import grading
 
 PROFILED = 60
 EMPTY_RUNNERS = 10
+ROUNDS = 3
+WITH_ALL_CELLS = 5  # submissions, which take some seconds each
 OF_EACH_NOTEBOOK = 4
 CPU_MILLISECONDS = 120  # a submission of the profiled notebook should take
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -89,36 +91,58 @@ class Profile:
 
 
 def profile(course: Course, assignment: str) -> Profile:
-    """Of the submissions of an assignment, which are entered into the gradebook of the course."""
+    """Of the submissions of an assignment, which are entered into the gradebook of the course.
+
+    They are judged several times, and the fastest time counts: on a virtual machine, the same work takes up to twice
+    the CPU time while the host is busy with others.
+    """
     watch = Stopwatch()
     first, *tasks = watch.timed("reading", planned)(course, assignment)
     try:
         work.do(first)
         with mock.patch.object(judge.Submission, "needed_cells", judge.Submission.code_cells):
-            wall_of_all_cells = wall_of(tasks[: len(tasks) // 3])
-        forking = cpu_of_empty_runners()
-        before = cpu_of_tree(work.OWN[0].process.pid)
-        ended: list[float] = []
-        with watched(watch, ended):
-            watch.since = time.process_time()
-            began = time.monotonic()
-            results = [work.do(task) for task in tasks]
-            watch.note()
-            wall = time.monotonic() - began
-        of_tree = cpu_of_tree(work.OWN[0].process.pid) - before
+            wall_of_all_cells = min(wall_of(tasks[:WITH_ALL_CELLS]) for _ in range(ROUNDS))
+        rounds = [judged(tasks) for _ in range(ROUNDS)]
     finally:
         work.forget_warm_process()
+    fastest = min(rounds, key=lambda round: sum(round.seconds.values()))
     with book.one_at_a_time(course), book.open_book(course) as gradebook:
         save = watch.timed("gradebook and files", grade.save)
-        for result in results:
+        for result in fastest.results:
             save(course, gradebook, assignment, result, grade.Summary(assignment))
-    cells = sum(result.verdict.cell_seconds for result in results)
-    parts = dict(watch.seconds)
-    parts["process and walls"] = forking * len(ended) + max(0.0, of_tree - sum(ended))
-    parts["cells"] = cells
-    parts["answering questions, in the student's process"] = max(0.0, sum(ended) - forking * len(ended) - cells)
     count = len(tasks)
-    return Profile({what: 1e3 * value / count for what, value in parts.items()}, wall / count, wall_of_all_cells)
+    of_the_coordinator = {what: watch.seconds[what] for what in ("reading", "gradebook and files")}
+    parts = {what: 1e3 * value / count for what, value in (fastest.seconds | of_the_coordinator).items()}
+    return Profile(parts, min(round.wall for round in rounds) / count, wall_of_all_cells)
+
+
+@dataclass(frozen=True)
+class Round:
+    """All submissions, judged once: CPU seconds by what was done, seconds on the wall, and what came of them."""
+
+    seconds: dict[str, float]
+    wall: float
+    results: list[Result]
+
+
+def judged(tasks: Sequence[Task]) -> Round:
+    watch = Stopwatch()
+    forking = cpu_of_empty_runners()
+    before = cpu_of_tree(work.OWN[0].process.pid)
+    ended: list[float] = []
+    with watched(watch, ended):
+        watch.since = time.process_time()
+        began = time.monotonic()
+        results = [work.do(task) for task in tasks]
+        watch.note()
+        wall = time.monotonic() - began
+    of_tree = cpu_of_tree(work.OWN[0].process.pid) - before
+    cells = sum(result.verdict.cell_seconds for result in results)
+    seconds = dict(watch.seconds)
+    seconds["process and walls"] = forking * len(ended) + max(0.0, of_tree - sum(ended))
+    seconds["cells"] = cells
+    seconds["answering questions, in the student's process"] = max(0.0, sum(ended) - forking * len(ended) - cells)
+    return Round(seconds, wall, results)
 
 
 def planned(course: Course, assignment: str) -> list[Task]:

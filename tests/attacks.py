@@ -492,6 +492,8 @@ only_behind_walls(
 )
 for error in ("KeyboardInterrupt", "StopIteration", "SystemError"):
     when_called(f"raises_{error}", f"Raises {error} when checked.", f"raise {error}", proof=(STOPPED_BY + error,))
+when_called("returns_a_number_beyond_all_others", "A whole number with 4,000 digits.", "return 10**4000")
+when_called("returns_half_a_character", "A text that no file can hold.", "return chr(0xD800) * 3")
 for error in ("GeneratorExit", "BaseException"):
     when_called(f"raises_{error}", f"Raises {error} when checked.", f"raise {error}", proof=(ENDED,))
 when_called("raises_MemoryError", "Raises MemoryError.", "raise MemoryError", proof=("raised MemoryError",))
@@ -803,6 +805,22 @@ when_called(
     before=FORGED,
     keeps=False,
     proof=(ENDED,),
+)
+in_the_cell(
+    "says_that_it_changed_a_hundred_thousand_inputs",
+    "Rewrites what tells the judge which arguments a call has changed.",
+    WRONG
+    + """
+from course_lib.checking import bench
+bench.Bench.call = lambda self, args: bench.Answer(bench.plain(self.obj(*args)), tuple(range(190_000)))
+""",
+    keeps=False,
+    proof=(DONE,),
+)
+in_the_cell(
+    "stops_the_clock",
+    "Rewrites the clock that says how long a cell takes.",
+    WRONG + "\nimport time\ntime.thread_time = lambda: float('nan')",
 )
 in_the_cell(
     "closes_every_file",

@@ -167,6 +167,7 @@ def test_attack(attack: Attack, port: int):
     assert attack.words.lower() in said(result).lower()
     assert BREACH not in said(result)
     assert_carried_out(attack, result)
+    assert 0 <= result.verdict.cell_seconds < 3600, "it is added to those of others"
     shown = "".join(str(output.get("data", {}).get("text/html", "")) for output in outputs(result))
     assert "<script" not in shown and "<img src=x" not in shown
     if attack.keeps:

@@ -48,6 +48,16 @@ CELLS = {
         "y = 1\nz = 2",
         "print(len(count))",
     ],
+    "another way to show values": ["get_ipython().ast_node_interactivity = 'all'", "1\n2\nx = 3"],
+    "another language": [
+        "get_ipython().input_transformers_post.append(lambda lines: [line.replace('λ', '3') for line in lines])",
+        "x = λ",
+        "print(x)",
+    ],
+    "another way to handle errors": [
+        "get_ipython().set_custom_exc((ValueError,), lambda *_, **__: print('handled'))",
+        "x = 1\nraise ValueError(x)\ny = 2",
+    ],
     "nothing": ["", "# a remark", "x = 1"],
 }
 
@@ -80,6 +90,14 @@ def test_a_cell_does_what_it_does_with_ipython(name, fresh_runner):
         if left[2] and left[2][0] == "SystemExit":  # IPython also says how to leave it
             left, right = left[::2], right[::2]
         assert left == right, source
+
+
+def test_a_cell_may_write_a_module_that_another_imports(fresh_runner):
+    """As in a notebook's own folder. Each runner has another."""
+    runner, other = fresh_runner(), fresh_runner()
+    assert runner.run("%%writefile helpers.py\ndef f():\n    return 3", 60).error is None
+    assert runner.run("from helpers import *\nprint(f())", 60).printed == "3\n"
+    assert other.run("import helpers", 60).error == ("ModuleNotFoundError", "No module named 'helpers'")
 
 
 def test_most_answers_are_run_without_ipython(fresh_runner):

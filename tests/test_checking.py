@@ -495,3 +495,36 @@ def test_what_cannot_be_recalled_is_raised_again():
         with pytest.raises(StudentError, match="no"):
             Subject(Memory(Bench(raises), start, recalls=True))(x)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
+def test_an_answer_for_which_there_was_no_memory_is_not_remembered(error):
+    """One submission may fill the judge's memory. The next is compared with what our programs really answer."""
+    fails = [True]
+
+    def program(n):
+        if fails:
+            raise error
+        return CAUSAL.reference(n)
+
+    question = (CAUSAL.properties[0], CAUSAL.cases[0])
+    with pytest.raises(MemoryError):
+        known_answers(program, question)
+    fails.clear()
+    assert same_trace(known_answers(program, question).trace, known_answers(CAUSAL.reference, question).trace)
+
+
+STRANGE = {
+    "a number beyond all others": 10**400,
+    "such numbers": [-(10**400), (1, 10**400)],
+    "half a character": "\ud800",
+    "no number": complex("nan"),
+    "imaginary": torch.ones(2, 2) * 1j,
+}
+
+
+@pytest.mark.parametrize("value", STRANGE.values(), ids=STRANGE)
+@pytest.mark.parametrize("name", ["softmax", "sequence_loss", "causal_mask", "train_step"])
+def test_an_answer_that_is_no_number_or_no_text_is_wrong_and_nothing_else(name, value):
+    report = grade(all_exercises()[name], Subject(lambda *_: value))
+    assert (report.points, report.passed) == (0, False)

@@ -190,6 +190,9 @@ def test_dropped_exercises_and_changed_points_in_mid_term(course):
     assert all(set(change.exercises) == {"causal_mask", "window_mask (dropped)"} for change in summary.changes)
     assert {change.student for change in summary.changes} == {"ada", "ben"}
     after = {v.student: v for v in summary.graded}
+    assert {c.student: (c.before, c.after) for c in summary.changes} == {
+        student: (before[student].points, after[student].points) for student in after
+    }
     ada, ben = after["ada"], after["ben"]
     assert ada.points == ada.max_points
     assert ada.notes == before["ada"].notes == ()  # nobody is told that they changed a locked cell

@@ -15,11 +15,13 @@ from grading import STEM, Here, hand_in, solved
 from autograder import cli
 from autograder.authoring import build
 from autograder.authoring.release import release
+from autograder.classroom import book
 from autograder.classroom.class_folder import make_class, require_class
 from autograder.classroom.course import Course
-from autograder.classroom.grade import Summary, grade
+from autograder.classroom.grade import Change, Summary, grade
 from autograder.errors import CourseError
 from autograder.judging import work
+from autograder.judging.verdict import Verdict
 from course_lib.exercises import all_exercises
 
 pytestmark = [pytest.mark.xdist_group("judge"), pytest.mark.usefixtures("warm_process")]
@@ -180,32 +182,63 @@ def test_an_exercise_may_be_dropped_and_added_again_without_losing_a_mark(course
     whole = build.solution_notebook(STEM)
     smaller = without("causal_mask")
     monkeypatch.setattr(build, "solution_notebook", lambda stem: smaller)
-    release(course, [STEM])
+    told: list[str] = []
+    release(course, [STEM], tell=told.append)
     (after,) = grade(course, STEM, Here()).graded
     assert {e.name for e in before.exercises} - {e.name for e in after.exercises} == {"causal_mask"}
     assert [(e.name, e.message) for e in after.exercises if e.outcome != "right"] == []
     assert after.points == after.max_points
     assert marked_by_hand(course, question) == 1.5
-    kept = (course.root / f"kept/marks_of_dropped_exercises_{STEM}.csv").read_text().splitlines()
-    assert kept[1:] == ["ada,causal_mask_check,2.5,"]
+    table = course.root / f"kept/marks_of_dropped_exercises_{STEM}.csv"
+    assert table.read_text().splitlines()[1:] == ["ada,causal_mask_check,2.5,"]
     monkeypatch.setattr(build, "solution_notebook", lambda stem: whole)
-    release(course, [STEM])
+    release(course, [STEM], tell=told.append)
     (again,) = grade(course, STEM, Here()).graded
     assert [e.name for e in again.exercises] == [e.name for e in before.exercises]
     assert (again.points, marked_by_hand(course, question)) == (before.points, 1.5)
+    assert marked_by_hand(course, "causal_mask_check") == 2.5
+    assert not table.exists()
+    (own,) = [e for e in before.exercises if e.name == "causal_mask"]
     with course.gradebook() as gradebook:
-        assert gradebook.find_submission(STEM, "ada").score == before.points + 1.5
+        assert gradebook.find_submission(STEM, "ada").score == before.points + 1.5 - own.points + 2.5
+    assert ["kept until" in sentence for sentence in told] == [True, False]
+    assert told[1] == f"{STEM}: marks given by hand that count again: 1"
 
 
-def test_a_release_that_fails_leaves_the_former_one(course, monkeypatch):
-    before = course.release(STEM).read_bytes()
-    broken = build.solution_notebook(STEM)
+def test_a_release_that_fails_leaves_the_former_one_and_every_mark(course, monkeypatch):
+    hand_in(course, "ada", solved())
+    grade(course, STEM, Here())
+    marked_by_hand(course, "causal_mask_check", 2.5)
+    before, source = course.release(STEM).read_bytes(), course.source(STEM).read_bytes()
+    broken = without("causal_mask")
     broken.cells[-1].metadata["nbgrader"] = {"grade": True, "schema_version": 3}  # what nbgrader does not understand
     monkeypatch.setattr(build, "solution_notebook", lambda stem: broken)
     with pytest.raises(CourseError, match="could not release"):
         release(course, [STEM])
-    assert course.release(STEM).read_bytes() == before
+    assert (course.release(STEM).read_bytes(), course.source(STEM).read_bytes()) == (before, source)
+    assert marked_by_hand(course, "causal_mask_check") == 2.5
+    assert grade(course, STEM, Here()).unchanged == ["ada"]
     assert not list(course.root.glob(".release*"))
+
+
+def test_nothing_is_released_while_the_class_is_being_graded(course):
+    before = course.release(STEM).stat().st_mtime_ns
+    with book.one_at_a_time(course), pytest.raises(CourseError, match="is being graded or released already"):
+        release(course, [STEM])
+    assert course.release(STEM).stat().st_mtime_ns == before
+
+
+def test_a_table_of_marks_that_cannot_be_read_stops_a_release_before_it_drops_anything(course, monkeypatch):
+    hand_in(course, "ada", solved())
+    grade(course, STEM, Here())
+    marked_by_hand(course, "causal_mask_check", 2.5)
+    (course.root / "kept").mkdir()
+    (course.root / f"kept/marks_of_dropped_exercises_{STEM}.csv").write_text("student,cell,score,comment\nada,x,two,\n")
+    smaller = without("causal_mask")
+    monkeypatch.setattr(build, "solution_notebook", lambda stem: smaller)
+    with pytest.raises(CourseError, match=r"kept/marks_of_dropped_exercises_02_masks.csv cannot be read"):
+        release(course, [STEM])
+    assert marked_by_hand(course, "causal_mask_check") == 2.5
 
 
 # --- sentences -------------------------------------------------------------------------------------------------------
@@ -235,7 +268,33 @@ def test_an_interrupted_regrading_says_how_to_go_on(capsys):
     cli.show_summary(Course(), Summary(STEM, left=["ada", "ben"]), is_forced=True)
     said = capsys.readouterr().out
     assert "the same command" not in said
+    assert "2 are left, with the earlier results." in said
     assert f"python -m autograder grade {STEM} --force --students ada ben" in said
+
+
+def test_after_an_interrupted_regrading_of_everything_each_assignment_has_its_command(capsys):
+    options = cli.parser().parse_args(["grade", "--force"])
+    cli.show_what_remains(Course(), ["03_positions", "05_sublayers"], options)
+    for line, assignment in zip(capsys.readouterr().out.splitlines(), ("03_positions", "05_sublayers"), strict=True):
+        assert line.startswith(f"{assignment} was not reached: ")
+        assert line.endswith(f"python -m autograder grade {assignment} --force")
+    cli.show_what_remains(Course(), ["03_positions"], cli.parser().parse_args(["grade"]))
+    assert capsys.readouterr().out == ""
+
+
+def test_messages_name_people_as_the_roster_does(tmp_path, capsys):
+    (tmp_path / "class.toml").write_text('roster = "people.csv"')
+    (tmp_path / "people.csv").write_text("id,name\n17,Ada Lovelace\n18,\n")
+    zeroed = [Verdict(student, STEM, "zeroed", "There is no notebook.") for student in ("17", "18", "19")]
+    changed = [Change("17", 3, 4, ("causal_mask",))]
+    cli.show_summary(Course(tmp_path), Summary(STEM, graded=zeroed, changes=changed))
+    said = capsys.readouterr().out
+    assert [line.split(" — ")[0] for line in said.splitlines() if "zeroed:" in line] == [
+        "  zeroed: Ada Lovelace (17)",
+        "  zeroed: 18",
+        "  zeroed: 19",
+    ]
+    assert "│ Ada Lovelace (17) │" in said
 
 
 def test_without_its_packages_the_grader_says_what_to_install():

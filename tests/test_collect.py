@@ -201,6 +201,16 @@ def test_collecting_twice_changes_nothing(course: Course, download: Path) -> Non
     assert (placed.outcome, date_in_nbgrader(course, "ada")) == ("unchanged", MONDAY.replace(tzinfo=None))
 
 
+def test_the_same_file_with_an_earlier_date_was_handed_in_then(course: Course, download: Path) -> None:
+    (course.root / "class.toml").write_text('time_zone = "UTC"\n')
+    put(download, "ada/02_masks.ipynb", date=TUESDAY)  # unpacked on Tuesday
+    collect(course, download)
+    zip_file = put(download.parent, "submissions.zip", zipped({"ada/02_masks.ipynb": notebook()}, MONDAY))
+    placed = only(collect(course, zip_file))
+    assert (placed.outcome, date_in_nbgrader(course, "ada")) == ("unchanged", MONDAY.replace(tzinfo=None))
+    assert "It was there on 2026-03-02 10:30 UTC already, and that date counts now." in placed.reason
+
+
 def test_only_a_newer_one_replaces(course: Course, download: Path) -> None:
     (course.root / "class.toml").write_text('time_zone = "Asia/Tokyo"\n')
     put(download, "ada/02_masks.ipynb", notebook(remark="first"), MONDAY)

@@ -15,7 +15,7 @@ from course_lib.checking.diagnosis import deed_of, sentence_of
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.grading import grade, refusal
 from course_lib.checking.report import Report
-from course_lib.checking.subject import Subject
+from course_lib.checking.subject import Subject, same_answer
 from course_lib.exercises import all_exercises, exercises_to_build
 
 EXERCISES = list(exercises_to_build().values())
@@ -73,6 +73,8 @@ def test_misconceptions_are_rejected_and_named(exercise):
     reports = {wrong: report_on(exercise, wrong) for wrong in exercise.misconceptions}
     assert [f"{wrong.__name__}: {report}" for wrong, report in reports.items() if not is_rejected(report)] == []
     assert [f"{wrong.__name__}: {report}" for wrong, report in reports.items() if not is_named(wrong, report)] == []
+    for case, answer in exercise.wanted.values():
+        assert same_answer(answer, exercise.reference(**case)), "a property has changed the right answer that is kept"
 
 
 def is_rejected(report: Report) -> bool:

@@ -181,6 +181,8 @@ def whole_page(tmp_path_factory: pytest.TempPathFactory) -> str:
     notebook.cells.insert(7, new_markdown_cell("A note of my own.", id="mine"))
     course = graded_course(tmp_path_factory.mktemp("whole"), notebook, ["ada"])
     with course.gradebook() as gradebook:
+        gradebook.find_comment("window_mask", STEM, STEM, "ada").auto_comment = "No response."  # as nbgrader says it
+        gradebook.find_comment("decoder_mask", STEM, STEM, "ada").manual_comment = "Nice."
         for entry in gradebook.find_submission_notebook(STEM, STEM, "ada").grades:
             is_code = entry.cell.cell_type == "code"
             entry.auto_score, entry.manual_score = entry.cell.max_score if is_code else None, None
@@ -211,6 +213,11 @@ def test_a_page_begins_with_name_score_and_mistakes(whole_page: str) -> None:
     ]
     for anchor in re.findall('href="#([^"]+)"', whole_page):
         assert whole_page.count(f'id="{anchor}"') == 1, anchor
+
+
+def test_comments_of_a_person_are_listed_and_nbgraders_is_not(whole_page: str) -> None:
+    points = whole_page[whole_page.index("<h2>Points</h2>") :]
+    assert re.findall("comment on <code>(\\w+)</code>", points) == ["decoder_mask"]
 
 
 def test_what_has_no_mark_is_not_called_0(whole_page: str) -> None:

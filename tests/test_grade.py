@@ -410,7 +410,7 @@ def test_a_full_disk_is_one_clear_sentence_and_what_was_finished_is_kept(again, 
 def test_two_runs_at_once_are_refused(again, right):
     with (
         book.one_at_a_time(again),
-        pytest.raises(CourseError, match=f"being graded already, by process {os.getpid()}"),
+        pytest.raises(CourseError, match=f"being graded or released already, by process {os.getpid()}"),
     ):
         grade(again, STEM, Pretending(right), force=True)
     grade(again, STEM, Pretending(right), force=True)
@@ -682,7 +682,7 @@ def test_ctrl_c_saves_what_is_done_and_the_same_command_goes_on(course):
     os.killpg(process.pid, signal.SIGINT)
     said, complaint = process.communicate(timeout=600)
     assert process.returncode == 130, complaint
-    assert "1 are left; the same command continues from here." in said
+    assert "1 is left; the same command continues from here." in said
     assert "Traceback" not in complaint
     assert sum(score or 0 for score, *_ in grades(course, "ada").values()) == FULL
     assert not course.verdict(STEM, "zoe").exists()

@@ -34,7 +34,7 @@ from autograder.judging.work import Task
 from autograder.walls.inside.walls import Limits
 from autograder.walls.inside.warm import look_for_magics_only_where_they_can_be
 from autograder.walls.inside.wire import Channel
-from autograder.walls.runners import Clock, Runner, RunnerError
+from autograder.walls.runners import Clock, Runner, RunnerError, positions_in, seconds_in
 from autograder.walls.warm import Silence, Warm
 from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
@@ -513,3 +513,12 @@ def test_magics_are_found_where_they_can_be(cell):
     shell = types.SimpleNamespace(input_transformer_manager=TransformerManager())
     look_for_magics_only_where_they_can_be(shell)
     assert shell.input_transformer_manager.transform_cell(cell) == TransformerManager().transform_cell(cell)
+
+
+def test_what_a_process_tells_of_itself_is_taken_with_caps():
+    assert positions_in([*range(100_000)]) == tuple(range(32))
+    assert positions_in([1, True, -1, 10**4000, "a", None]) == (1,)
+    assert positions_in({"a": 1}) == positions_in(None) == ()
+    assert [seconds_in(told) for told in (0.5, float("nan"), float("inf"), -1.0, 10**400, "1", None)] == [0.5] + [
+        0.0
+    ] * 6

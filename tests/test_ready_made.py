@@ -13,6 +13,7 @@ from classroom import by_name, full, judged, score, solutions, submission
 from torch import nn
 
 from autograder.judging.ready_made import forbidden_in
+from autograder.judging.statements import statements_of, words_of
 from course_lib import training
 from course_lib.checking.grading import grade
 from course_lib.checking.subject import Subject
@@ -46,6 +47,7 @@ FORMULA = (
     "return self.gain * (x - x.mean(-1, True)) / (x.var(-1, correction=0, keepdim=True) + self.eps).sqrt() + self.bias"
 )
 TORCHS = "x, self.shape, self.gain, self.bias, self.eps"
+KEPT = f"with held[0](): return held[1]({TORCHS})"
 EVASIONS = {
     "by aten": a_norm(f"return torch.ops.aten.native_layer_norm({TORCHS})[0]"),
     "in a thread": a_norm(
@@ -72,6 +74,64 @@ EVASIONS = {
     + f"\n\ndef mend(a):\n    a.forward = lambda self, x: F.layer_norm({TORCHS})\n\n\nmend(LayerNorm)",
     "everything imported": "from torch.nn import *\nBase = LayerNorm\nclass LayerNorm(Base): pass",
     "below a magic": "%%capture\n" + a_norm(f"return F.layer_norm({TORCHS})"),
+    "kept in a list": a_norm(
+        KEPT, "held = []\nheld.append(torch._C.DisableTorchFunction)\nheld.append(F.layer_norm)\n"
+    ),
+    "kept in a dictionary": a_norm(
+        KEPT, "held = {}\nheld[0] = torch._C.DisableTorchFunction\nheld[1] = F.layer_norm\n\n"
+    ),
+    "kept by a function": a_norm(
+        KEPT,
+        "held = []\n\n\ndef keep(*found):\n    held.extend(found)\n\n\n"
+        "keep(torch._C.DisableTorchFunction, F.layer_norm)\n\n",
+    ),
+    "kept as a default": a_norm(
+        "return hold()[0](x)",
+        "def hold(x=None, held=[]):\n    held.append(x)\n    return held\n\nhold(nn.LayerNorm(4))\n",
+    ),
+    "kept by the answer": a_norm("return held[0](x)", "held = []\n\n")
+    + "\nLayerNorm.__init__ = lambda self, x: held.append(x)\nLayerNorm(nn.LayerNorm(4))\n",
+    "kept by a cache": a_norm(
+        "return hold()[0](x)",
+        "from functools import cache\n@cache\ndef hold(): return []\nhold().append(nn.LayerNorm(4))\n",
+    ),
+    "under a private name": a_norm("return __found(4)(x)", "_LayerNorm__found = nn.LayerNorm\n\n"),
+    "by a pattern": a_norm(
+        KEPT,
+        "match torch:\n    case object(_C=lower, layer_norm=work):\n"
+        "        match lower:\n            case object(DisableTorchFunction=unseen):\n"
+        "                held = [unseen, work]\n\n",
+    ),
+    "by a pattern that renames": a_norm(f"return work({TORCHS})", "match F.layer_norm:\n    case work: pass\n\n"),
+    "by an exception": a_norm(
+        f"return keep.args[0]({TORCHS})",
+        "try:\n    raise KeyError(F.layer_norm)\nexcept KeyError as error:\n    keep = error\n\n",
+    ),
+    "by another module": a_norm(
+        f"return pkgutil.resolve_name('torch:layer' + '_norm')({TORCHS})", "import pkgutil\n\n"
+    ),
+    "from a list of torch's": a_norm(
+        f"return [f for f in torch.overrides.get_overridable_functions()[torch] if 'layer' in f.__name__][0]({TORCHS})"
+    ),
+    "under a name that is lost": "from torch.nn.functional import *\nwork = layer_norm\nlayer_norm = None\n"
+    + a_norm(f"return work({TORCHS})"),
+    "without a module": a_norm(f"return layer_norm({TORCHS})", "from torch import *\n\n"),
+    "in a very long cell": f"# {'long ' * 25_000}\n" + a_norm(f"return F.layer_norm({TORCHS})"),
+    "among very many magics": "%time 1\n" * 300 + f"# {'long ' * 500}\n" + a_norm(f"return F.layer_norm({TORCHS})"),
+    "among what cannot be read": "x = !ls\n" * 300 + f"# {'long ' * 500}\n" + a_norm(f"return F.layer_norm({TORCHS})"),
+    "where recursion has no limit": "import sys\nsys.setrecursionlimit(10**6)\n"
+    f"work = F.layer_norm; long = {'+'.join(['1'] * 9000)}\n" + a_norm(f"return work({TORCHS})"),
+    "in the line of a magic": "%time work = F.layer_norm\n" + a_norm(f"return work({TORCHS})"),
+    "as an entry of all names": "globals()['work'] = F.layer_norm\n" + a_norm(f"return work({TORCHS})"),
+    "as an entry of a module": "torch.__dict__['square'] = F.layer_norm\n" + a_norm(f"return torch.square({TORCHS})"),
+    "by a text that is run": "exec('work = F.lay' + 'er_norm')\n" + a_norm(f"return work({TORCHS})"),
+    "by IPython": "get_ipython().user_ns['work'] = F.layer_norm\n" + a_norm(f"return work({TORCHS})"),
+    "in a language of its own": "get_ipython().input_transformers_post.append(\n"
+    "    lambda lines: [line.replace('work', 'F.lay' + 'er_norm') for line in lines])\n"
+    + a_norm(f"return work({TORCHS})"),
+    "in an extension": "%%writefile own.py\ndef load_ipython_extension(ip):\n    ip.user_ns['work'] = F.layer_norm\n"
+    + a_norm(f"return work({TORCHS})"),
+    "a part of a model": a_norm("return nn.Transformer(4, 1).encoder.norm(x)"),
 }
 HONEST = {
     "a formula": a_norm(FORMULA),
@@ -79,6 +139,20 @@ HONEST = {
     + "\n\ndef same(own, other):\n    return torch.allclose(own(4)(x), other(4)(x))\n\n\nx = torch.randn(2, 4)\n"
     "x.requires_grad = True\nassert same(LayerNorm, nn.LayerNorm)\nprint(F.layer_norm(x, (4,)))",
     "timed": "%%time\n" + a_norm(FORMULA),
+    "with a name that stands for torch's elsewhere": a_norm(f"y = x\n        {FORMULA.replace('x', 'y')}")
+    + "\n\ny = nn.LayerNorm(4)(torch.ones(2, 4))\n\n\ndef test():\n    work = nn.LayerNorm(4)\n    print(work(y))\n",
+    "with a look at names": a_norm(FORMULA)
+    + "\n\nhere = 'google.colab' in str(get_ipython())\nif 'x' in globals():\n    print(sorted(globals()))\n"
+    "own = LayerNorm(4).eval()\nfor name, value in vars(own).items():\n    print(name, nn.LayerNorm(4).__dict__[name])",
+    "with data and magics": f"data = '{'A' * 150_000}'\n" + "%timeit nn.LayerNorm(4)\n" * 600 + a_norm(FORMULA),
+    "with all functions": "from torch.nn.functional import *\n" + a_norm(FORMULA),
+    "with all that torch has": "from torch import *\n" + a_norm(FORMULA),
+    "with a list of names": a_norm(FORMULA).replace("(nn.Module):", "(nn.Module):\n    __constants__ = ['eps']\n")
+    + "\n\nown = LayerNorm(4)\nown.gain.data.fill_(2)\nprint(own, nn.LayerNorm(4))",
+    "with a number and a helper": a_norm(
+        "return spread(x) * self.gain + self.bias", "EPS = 1e-5\n\n\ndef spread(x, eps=EPS):\n    return x\n\n\n"
+    )
+    + "\n\nprint(spread(torch.ones(2, 4)), nn.LayerNorm(4, EPS)(torch.ones(2, 4)))",
     "with a helper": a_norm(
         "return spread(x, self.eps) * self.gain + self.bias", "def spread(x, eps):\n    return x\n\n"
     ),
@@ -90,12 +164,31 @@ def test_the_source_shows_what_does_the_work(name):
     assert forbidden_in("LayerNorm", FORBIDS, [EVASIONS[name]])
 
 
+def test_what_was_read_of_a_long_submission_is_forgotten():
+    """A judge reads thousands of submissions, and what Python makes of a text is far larger than the text."""
+    forbidden_in("LayerNorm", FORBIDS, [HONEST["a formula"]])
+    assert statements_of.cache_info().currsize > 0
+    forbidden_in("LayerNorm", FORBIDS, [HONEST["a formula"], f"data = [{'1, ' * 50_000}]"])
+    assert statements_of.cache_info().currsize == words_of.cache_info().currsize == 0
+
+
 @pytest.mark.parametrize("name", HONEST)
 def test_a_formula_of_ones_own_may_stand_beside_torchs(name):
     assert forbidden_in("LayerNorm", FORBIDS, [HONEST[name]]) is None
 
 
-@pytest.mark.parametrize("name", ["by aten", "in a thread", "compiled", "with the watch switched off"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "by aten",
+        "in a thread",
+        "compiled",
+        "with the watch switched off",
+        "kept in a list",
+        "by a pattern",
+        "in a very long cell",
+    ],
+)
 def test_the_judge_gives_no_point_for_a_norm_that_hides(name):
     result = judged(STEM, submission(STEM, solutions(STEM) | {"LayerNorm": EVASIONS[name]}))
     norm = by_name(result)["LayerNorm"]
@@ -106,7 +199,9 @@ def test_the_judge_gives_no_point_for_a_norm_that_hides(name):
     assert all(score(e) == full(e) for e in others)
 
 
-@pytest.mark.parametrize("name", ["compared with torch's", "a formula"])
+@pytest.mark.parametrize(
+    "name", ["compared with torch's", "a formula", "with a name that stands for torch's elsewhere"]
+)
 def test_the_judge_gives_all_points_for_a_formula(name):
     result = judged(STEM, submission(STEM, solutions(STEM) | {"LayerNorm": HONEST[name]}))
     norm = by_name(result)["LayerNorm"]

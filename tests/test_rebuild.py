@@ -32,6 +32,7 @@ from autograder.judging.rebuild import (
     rebuild,
     submitted_text,
 )
+from autograder.working_copy import cell_id
 
 STEM = "02_masks"
 NUMBERS = count()
@@ -575,6 +576,19 @@ def test_without_metadata_other_points_in_the_text_do_not_matter(
     (answer,) = [c for c in result.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == grade_id]
     assert answer.source == "An answer."
     assert not any("locked" in note for note in result.notes)
+
+
+def test_a_text_of_an_earlier_release_is_not_the_students(master: NotebookNode, submission: dict[str, Any]) -> None:
+    """The line that says the points changes with them; the id of an untouched cell is made from its text."""
+    honest = redo(master, submission)
+    title, text = submission["cells"][0], "# 2 · Masks\n\nAs it was before.\n\n47 points"
+    title.update(source=text, id=cell_id(text))
+    assert redo(master, submission) == honest
+    title["source"] = f"{text}, and a remark of my own"
+    edited = redo(master, submission).notebook.cells[0]
+    assert edited.source == title["source"]
+    title["source"] = "\ud800"
+    assert redo(master, submission).notebook.cells[0].source != honest.notebook.cells[0].source
 
 
 def test_an_edited_demonstration_is_recognised_by_its_neighbours(

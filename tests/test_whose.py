@@ -22,6 +22,7 @@ from downloads import (
 )
 from release import released_text
 
+from autograder import cli
 from autograder.classroom.collect import collect
 from autograder.classroom.collected import lms_names, lost_work
 from autograder.classroom.course import Course, CourseError
@@ -395,6 +396,7 @@ def test_dates_that_all_agree_get_a_warning(course: Course, download: Path) -> N
         put(download, f"{name}/02_masks.ipynb")
     (warning,) = collect(course, download).warnings
     assert "All 3 files have the same date, 2026-03-02 11:30 CET" in warning
+    assert "collect the zip file as the LMS gave it" in warning
     put(download, "ben/02_masks.ipynb", date=TUESDAY)
     assert collect(course, download).warnings == ()
 
@@ -438,6 +440,16 @@ def test_with_a_roster_everybody_is_on_it(roster: str, course: Course, download:
     assert "Benjamin Franklin is not on the roster" in reason(collected, left)
     assert [lost.path for lost in lost_work(course)] == [left]
     assert lms_names(course, "02_masks")["al1815"].number == "412350"
+
+
+def test_what_was_placed_is_listed_by_name(course: Course, download: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with_roster(course, OWN)
+    put(download, "al1815/02_masks.ipynb")
+    put(download, "bb/02_masks.ipynb", released_text("02_masks").encode())
+    assert cli.main(["collect", str(download), "--course", str(course.root)]) == 0
+    said = capsys.readouterr().out
+    assert "  Ada Lovelace (al1815), 02_masks: al1815/02_masks.ipynb.\n" in said
+    assert "Nothing was written in it: Ben Byron (bb) handed in 02_masks unchanged." in said
 
 
 @pytest.mark.parametrize(

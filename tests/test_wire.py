@@ -94,13 +94,18 @@ DIFFERENT += [NUMBERS, NUMBERS.double(), NUMBERS[0], NUMBERS.T.contiguous(), NUM
 DIFFERENT += [torch.tensor(0.0), torch.tensor(-0.0), torch.zeros(0), torch.zeros(0, 2), (NUMBERS, 1), [NUMBERS, 1]]
 
 
-def test_what_is_called_the_same_makes_the_same_message():
+def test_the_same_message_means_the_same_value():
     for i, first in enumerate(DIFFERENT):
         for j, second in enumerate(DIFFERENT):
-            assert wire.are_same(first, second) == (i == j), (first, second)
-    assert wire.are_same({"value": NUMBERS.T, "changed": [1]}, {"value": NUMBERS.T.contiguous(), "changed": [1]})
-    assert wire.are_same(math.nan, math.nan) and wire.are_same(NUMBERS * math.nan, NUMBERS * math.nan)
-    assert not wire.are_same(Opaque("a"), Opaque("a")), "whatever is not certain is sent"
+            assert (encode(first) == encode(second)) == (i == j), (first, second)
+    transposed = NUMBERS.T
+    assert encode({"value": transposed, "changed": [1]}) == encode({"value": transposed.contiguous(), "changed": [1]})
+    assert encode(math.nan) == encode(math.nan) and encode(NUMBERS * math.nan) == encode(NUMBERS * math.nan)
+
+
+@pytest.mark.parametrize("value", ['"quotes" \\ \n ✓ \ud800', 10**400, -0.0, math.nan, -math.inf, 1e-300, True, None])
+def test_scalars_are_written_as_the_json_module_writes_them(value):
+    assert wire.scalar_text(value) == json.dumps(value)
 
 
 def test_the_judge_takes_no_objects():

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import csv
+import io
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from nbformat import NotebookNode
+from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
+from traitlets.config import Config
 
-from autograder.classroom.book import enter_due_date, open_book
-from autograder.classroom.cells import Mark, match_cells
+from autograder.classroom.book import enter_due_date, one_at_a_time, open_book
+from autograder.classroom.cells import Mark, give_back, has_submissions, match_cells
 from autograder.classroom.class_folder import make_class
 from autograder.classroom.course import Course, CourseError, put_own_commands_on_path
+from autograder.files import write_whole
 
 
-def release(course: Course, assignments: Sequence[str], new_seed: bool = False) -> list[Path]:
-    """Write the sources and generate the releases of these assignments. The first one makes the class's seed."""
+def release(
+    course: Course,
+    assignments: Sequence[str],
+    new_seed: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> list[Path]:
+    """Write the sources and generate the releases of these assignments. The first one makes the class's seed.
+
+    `tell` is told what became of marks by hand.
+    """
     from autograder.authoring.assignment import assignment_notebook
     from autograder.authoring.build import SourceError, as_text
 
@@ -27,8 +40,7 @@ def release(course: Course, assignments: Sequence[str], new_seed: bool = False) 
     make_class(course.root, new_seed)
     rules = course.rules()
     released = []
-    with quiet_nbgrader():
-        api = NbGraderAPI(config=course.config())
+    with one_at_a_time(course), quiet_nbgrader():
         for assignment in assignments:
             try:
                 source = assignment_notebook(rules.of(assignment))
@@ -36,17 +48,21 @@ def release(course: Course, assignments: Sequence[str], new_seed: bool = False) 
                 raise CourseError(
                     f"The sources cannot be built, so none of these assignments was released. {error}"
                 ) from None
-            course.ledger.write(course.source(assignment), as_text(source))
+            text = as_text(source)
+            with open_book(course) as gradebook:
+                is_rehearsed = has_submissions(gradebook, assignment)
+            if is_rehearsed:
+                rehearse(course, assignment, text)
+            course.ledger.write(course.source(assignment), text)
             for path in released_files(course, assignment):  # nbgrader empties the folder
                 course.ledger.keep(path)
             with open_book(course) as gradebook:
-                keep_marks(course, assignment, match_cells(gradebook, assignment, source))
+                for sentence in match(course, gradebook, assignment, source):
+                    tell(sentence)
                 gradebook.update_or_create_assignment(assignment)
                 enter_due_date(course, gradebook, assignment)
             with old_release_unless_there_is_a_new_one(course, assignment):
-                result = api.generate_assignment(assignment, force=True)
-                if not result["success"] or not course.release(assignment).exists():
-                    raise CourseError(f"nbgrader could not release {assignment}:\n{result.get('log', '')}")
+                generate(course.config(), course.release(assignment))
             for path in released_files(course, assignment):
                 course.ledger.record(path, path.read_bytes())
             released.append(course.release(assignment))
@@ -70,18 +86,71 @@ def old_release_unless_there_is_a_new_one(course: Course, assignment: str) -> It
             raise
 
 
-def keep_marks(course: Course, assignment: str, lost: Sequence[Mark]) -> None:
-    """What was given by hand for exercises that are dropped: a line each in kept/, after those of earlier times."""
-    if not lost:
-        return
+def rehearse(course: Course, assignment: str, source: str) -> None:
+    """Release into a scratch folder: what nbgrader refuses must not cost the gradebook a mark. Raises: CourseError."""
+    with tempfile.TemporaryDirectory(dir=course.root, prefix=".release") as scratch:
+        config = course.config()
+        config.CourseDirectory.root = scratch
+        config.CourseDirectory.db_url = f"sqlite:///{scratch}/gradebook.db"
+        trial = Course(Path(scratch))
+        write_whole(trial.source(assignment), source.encode())
+        generate(config, trial.release(assignment))
+
+
+def generate(config: Config, target: Path) -> None:
+    """nbgrader's own step, which makes this release. Raises: CourseError."""
+    assignment = target.stem
+    result = NbGraderAPI(config=config).generate_assignment(assignment, force=True)
+    if not result["success"] or not target.exists():
+        raise CourseError(f"nbgrader could not release {assignment}:\n{result.get('log', '')}")
+
+
+# --- marks of exercises that come and go ------------------------------------------------------------------------------
+
+COLUMNS = ("student", "cell", "score", "comment")
+
+
+def match(course: Course, gradebook: Gradebook, assignment: str, source: NotebookNode) -> list[str]:
+    """Give the gradebook the cells of this source. Marks by hand for exercises that are dropped wait in kept/ until the
+    exercise comes back. Returns: what was done with marks, in sentences."""
     path = course.root / "kept" / f"marks_of_dropped_exercises_{assignment}.csv"
-    path.parent.mkdir(exist_ok=True)
-    is_new = not path.exists()
-    with path.open("a", newline="", encoding="utf-8") as file:
-        lines = csv.writer(file)
-        if is_new:
-            lines.writerow(["student", "cell", "score", "comment"])
-        lines.writerows([mark.student, mark.cell, mark.score, mark.comment] for mark in lost)
+    waiting = kept_marks(path)
+    dropped = match_cells(gradebook, assignment, source)
+    left = give_back(gradebook, assignment, waiting)
+    write_marks(path, [*left, *dropped])
+    told = []
+    if dropped:
+        told.append(
+            f"{assignment}: marks given by hand that are kept until their exercise is back: {len(dropped)}, in {path}"
+        )
+    if len(left) < len(waiting):
+        told.append(f"{assignment}: marks given by hand that count again: {len(waiting) - len(left)}")
+    return told
+
+
+def kept_marks(path: Path) -> list[Mark]:
+    """The marks in a table. Raises: CourseError if somebody has made it unreadable."""
+    if not path.exists():
+        return []
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return [
+                Mark(one["student"], one["cell"], float(one["score"]) if one["score"] else None, one["comment"] or None)
+                for one in csv.DictReader(file)
+            ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CourseError(
+            f"{path} cannot be read ({type(error).__name__}: {error}). Repair it, or move it away."
+        ) from None
+
+
+def write_marks(path: Path, marks: Sequence[Mark]) -> None:
+    if not marks:
+        path.unlink(missing_ok=True)
+        return
+    lines = io.StringIO(newline="")
+    csv.writer(lines).writerows([COLUMNS, *([mark.student, mark.cell, mark.score, mark.comment] for mark in marks)])
+    write_whole(path, lines.getvalue().encode())
 
 
 def released_files(course: Course, assignment: str) -> list[Path]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from autograder.judging.references import position, withheld
+from autograder.judging.references import modules, position, withheld
 from course_lib.checking.exercise import Exercise
 from course_lib.checking.merge import completed
 from course_lib.checking.sources import (
@@ -171,6 +171,8 @@ class Needs:
     def refuse_references(self, text: str, name: str, origin: Origin) -> None:
         """Refuse an answer that uses a reference that is still withheld, above all its own."""
         module, attribute = origin
+        if module not in modules():  # where the references are
+            return
         used = {(module, attribute)}
         if not attribute:
             used = {(module, node.attr) for node in attributes_of(text, name)}

@@ -19,7 +19,6 @@ from nbformat.v4 import new_notebook
 from nbformat.v4.rwbase import split_lines, strip_transient
 from nbgrader import utils
 from nbgrader.api import Assignment, Grade, Gradebook, MissingEntry, SubmittedAssignment, SubmittedNotebook
-from nbgrader.preprocessors import AssignLatePenalties
 from sqlalchemy import Connection, make_url, select, text
 from sqlalchemy.exc import ArgumentError, SAWarning, SQLAlchemyError
 
@@ -65,7 +64,7 @@ def opened(course: Course) -> Gradebook:
 
 @contextmanager
 def one_at_a_time(course: Course) -> Iterator[None]:
-    """Only one process at a time grades a course. The lock is released when its process ends, however it ends."""
+    """Only one process at a time grades a class or releases. When a process ends, however it ends, the lock is free."""
     with (course.root / LOCK).open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -73,7 +72,7 @@ def one_at_a_time(course: Course) -> Iterator[None]:
             file.seek(0)
             advice = "Wait until it is done, or stop it with Ctrl-C."
             raise CourseError(
-                f"This course is being graded already, by process {file.read().strip()}. {advice}"
+                f"This class is being graded or released already, by process {file.read().strip()}. {advice}"
             ) from None
         file.truncate(0)
         file.write(str(os.getpid()))
@@ -221,6 +220,8 @@ def unflag(gradebook: Gradebook, assignment: str, student: str) -> None:
 
 def penalise(course: Course, assignment: str, student: str) -> None:
     """By the plugin for late submissions that nbgrader is configured with; the default one takes nothing off."""
+    from nbgrader.preprocessors import AssignLatePenalties  # brings nbconvert along, and most classes need neither
+
     names = {"notebook": assignment, "assignment": assignment, "student": student, "db_url": course.db_url}
     AssignLatePenalties(config=course.config()).preprocess(new_notebook(), {"nbgrader": names})
 

@@ -2,12 +2,12 @@
 
 nbgrader refuses to: it would not know what to do with the grades. Here the cells that stay keep their grades, comments
 and marks by hand; a new cell gets an empty grade in every submission, to be filled in by the next grading; what was
-given by hand for a cell that goes is returned, to be kept.
+given by hand for a cell that goes is returned, to be kept until it comes back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nbformat import NotebookNode
@@ -38,12 +38,9 @@ class Mark:
 def match_cells(gradebook: Gradebook, assignment: str, source: NotebookNode) -> list[Mark]:
     """Give the gradebook's notebook the cells of this source, if there are submissions; otherwise nbgrader's own step
     will do it. Returns: marks by hand of cells that are gone."""
-    try:
-        notebook = gradebook.find_notebook(assignment, assignment)
-    except MissingEntry:
+    if not has_submissions(gradebook, assignment):
         return []
-    if not notebook.submissions:
-        return []
+    notebook = gradebook.find_notebook(assignment, assignment)
     graded = [cell for cell in source.cells if utils.is_grade(cell)]
     answers = [cell for cell in source.cells if utils.is_solution(cell)]
     known = [cell for cell in source.cells if utils.is_grade(cell) or utils.is_solution(cell) or utils.is_locked(cell)]
@@ -58,6 +55,31 @@ def match_cells(gradebook: Gradebook, assignment: str, source: NotebookNode) -> 
     add(gradebook, notebook, graded, answers, known)
     gradebook.db.commit()
     return lost
+
+
+def has_submissions(gradebook: Gradebook, assignment: str) -> bool:
+    """Whether anything of this assignment has been entered."""
+    try:
+        return bool(gradebook.find_notebook(assignment, assignment).submissions)
+    except MissingEntry:
+        return False
+
+
+def give_back(gradebook: Gradebook, assignment: str, marks: Sequence[Mark]) -> list[Mark]:
+    """Enter marks again whose cells are back. Returns: those whose cells, or submissions, still are not there."""
+    left = []
+    for mark in marks:
+        where = (mark.cell, assignment, assignment, mark.student)
+        try:
+            if mark.score is not None:
+                grade = gradebook.find_grade(*where)
+                grade.manual_score, grade.needs_manual_grade = mark.score, False
+            if mark.comment:
+                gradebook.find_comment(*where).manual_comment = mark.comment
+        except MissingEntry:
+            left.append(mark)
+    gradebook.db.commit()
+    return left
 
 
 def name(cell: NotebookNode) -> str:

@@ -134,7 +134,8 @@ class Collector:
                 self.leave(found, str(error), is_lost=True)
                 continue
             if self.releases.is_untouched(claim.assignment, found.copy):
-                self.leave(found, f"Nothing was written in it: {claim.student} handed in {claim.assignment} unchanged.")
+                who = self.roster.called(claim.student)
+                self.leave(found, f"Nothing was written in it: {who} handed in {claim.assignment} unchanged.")
             else:
                 claims.append(claim)
         for versions in self.by_submission(self.without_namesakes(claims)):
@@ -154,7 +155,8 @@ class Collector:
             when = self.rules.shown(datetime.fromtimestamp(min(dates), UTC))
             yield (
                 f"All {len(dates)} files have the same date, {when}. That is when they were downloaded or "
-                "unpacked, not when they were handed in: they do not tell what was late, or which version is newer."
+                "unpacked, not when they were handed in: they do not tell what was late, or which version is newer. If "
+                "lateness costs points, collect the zip file as the LMS gave it: the earlier dates in it will count."
             )
 
     def without_namesakes(self, claims: list[Claim]) -> list[Claim]:
@@ -256,6 +258,9 @@ class Collector:
             secret = self.download.secrets.get(claim.found.home) if claim.by == "nbgrader" else None
             write_submission(claim.found.copy, claim.found.date, target, secret)
         elif claim.found.date and not (target.parent / STAMP).exists():  # never known, or interrupted before it was
+            write_stamp(target.parent / STAMP, claim.found.date)
+        elif claim.found.date and claim.found.date < existing_date(target):
+            remarks.append(f"It was there on {self.rules.shown(claim.found.date)} already, and that date counts now.")
             write_stamp(target.parent / STAMP, claim.found.date)
         if claim.found.date and self.is_late(claim):
             remarks.append(f"By its date, {self.rules.shown(claim.found.date)}, it is late.")

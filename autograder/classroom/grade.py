@@ -125,8 +125,9 @@ def grade(
         book.penalise_again(course, gradebook, assignment)  # marks may have been given in formgrader
         judged_now = {verdict.student: verdict for verdict in summary.graded}
         for student, now in book.entered(gradebook, assignment).items():
-            different = different_exercises(judged_before.get(student), judged_now.get(student))
-            summary.changes += changes(student, entered.get(student), now, different)
+            old, new = judged_before.get(student), judged_now.get(student)
+            before = with_dropped(entered.get(student), old, new)
+            summary.changes += changes(student, before, now, different_exercises(old, new))
     return summary
 
 
@@ -284,6 +285,15 @@ def changes(student: str, before: book.Score | None, after: book.Score, exercise
     different = exercises + (["the late penalty"] if before.penalty != after.penalty else [])
     is_changed = bool(different) or before.points != after.points
     return [Change(student, before.points, after.points, tuple(different))] if is_changed else []
+
+
+def with_dropped(entered: book.Score | None, before: Verdict | None, after: Verdict | None) -> book.Score | None:
+    """The score before, with what `release` took out of the gradebook since: the points of dropped exercises."""
+    if entered is None or before is None or after is None:
+        return entered
+    left = {e.name for e in after.exercises}
+    dropped = sum(e.points + e.hidden_points for e in before.exercises if e.name not in left)
+    return replace(entered, points=round(entered.points + dropped, 4))
 
 
 def different_exercises(before: Verdict | None, after: Verdict | None) -> list[str]:

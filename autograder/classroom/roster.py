@@ -83,6 +83,11 @@ class Roster:
     def by_id(self) -> dict[str, Person]:
         return {person.id: person for person in self.people}
 
+    def called(self, student: str) -> str:
+        """`Ada Lovelace (al1815)`, as messages say it; the id alone of somebody whose name is not known."""
+        person = self.by_id.get(student)
+        return student if person is None or person.name == student else f"{person.name} ({student})"
+
     @cached_property
     def by_key(self) -> dict[str, set[str]]:
         """what somebody may be called -> ids."""

@@ -20,6 +20,7 @@ from course_lib.checking.exercise import Case, Exercise
 from course_lib.checking.index import stored
 from course_lib.checking.ours import known_answers
 from course_lib.checking.properties import Examination, no_garbage_collection, one_thread
+from course_lib.checking.report import CheckResult
 from course_lib.checking.subject import Subject
 from course_lib.checking.written_test import WrittenTest
 from course_lib.exercises import all_exercises
@@ -29,7 +30,8 @@ CHECKED, DIAGNOSED = 1_000_000, 2_000_000  # numbers of modules in these scripts
 
 @functools.lru_cache(maxsize=512)
 def scripts_for(name: str, hidden_seed: str | None = None) -> tuple[Script, ...]:
-    """What is asked in order to check an exercise, a part for each property, and in order to look for the mistake.
+    """What is asked in order to check an exercise, a part for each case of each property, and in order to look for the
+    mistake.
 
     hidden_seed: for its hidden cases.
     """
@@ -40,17 +42,27 @@ def scripts_for(name: str, hidden_seed: str | None = None) -> tuple[Script, ...]
     with one_thread(), no_garbage_collection():
         checked, diagnosed = Recording(exercise, CHECKED), Recording(exercise, DIAGNOSED)
         examination = Examination(exercise, Subject(checked.bench), cases)
-        for position in range(len(exercise.properties)):
+        for position, case in itertools.product(range(len(exercise.properties)), cases):
             checked.parts.append([])
+            examination.cases = [case]
             examination.run_property(position)
         if hidden_seed is None:
             ask_for_gradients(diagnosed, cases)
     return tuple(script for recording in (checked, diagnosed) for script in recording.scripts())
 
 
-def foreseen(name: str, hidden_seed: str | None = None, likely_right: int = 1) -> list[Reading]:
-    """The scripts of an exercise, to be read once. likely_right: how many properties will probably be asked about."""
-    return [Reading(script, likely_right) for script in scripts_for(name, hidden_seed)]
+def foreseen(name: str, hidden_seed: str | None = None, seen: Sequence[CheckResult] = ()) -> list[Reading]:
+    """The scripts of an exercise, to be read once.
+
+    seen: what came of the properties on the visible cases. Those that hold there will probably hold on the hidden ones,
+    and the next one will probably fail on the first of them.
+    """
+    scripts = scripts_for(name, hidden_seed)
+    if not scripts:
+        return []
+    count = len(all_exercises()[name].cases if hidden_seed is None else all_hidden()[name].cases(hidden_seed))
+    hold = sum(check.passed is True for check in seen)
+    return [Reading(script, count * hold + 1 if seen else count) for script in scripts]
 
 
 def ask_for_gradients(recording: Recording, cases: Sequence[Case]) -> None:

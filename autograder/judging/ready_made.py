@@ -8,22 +8,35 @@ names show (`getattr`, `exec`, torch's lower levels) counts as a way to the forb
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from autograder.judging.needed import LONGEST_CELL, as_python, root_of
-
-# Ways to reach code that no name in the source shows. No formula needs any of them.
-BACK_DOORS = frozenset(
-    [
-        *("getattr", "__getattr__", "__getattribute__", "attrgetter", "methodcaller", "__dict__", "vars", "globals"),
-        *("locals", "__globals__", "__builtins__", "builtins", "__subclasses__", "__mro__", "__bases__", "*"),
-        *("eval", "exec", "compile", "__import__", "importlib", "import_module", "modules", "get_ipython"),
-        *("gc", "ctypes", "sys", "inspect", "pickle", "load", "loads", "hub"),
-        *("ops", "_C", "_VF", "_refs", "_decomp", "_prims", "jit", "fx", "library"),  # of torch
-    ]
+from autograder.judging.statements import (
+    BACK_DOORS,
+    BY_PATTERN,
+    UNFAMILIAR,
+    at_hand,
+    defined_by,
+    global_names,
+    hands_over,
+    has_a_star,
+    is_attribute_set,
+    may_change_anything,
+    may_hold,
+    mentions,
+    names_of,
+    names_used,
+    roots_changed,
+    statements_of,
+    unfamiliar_modules,
+    words_of,
 )
-CHANGES_AN_ATTRIBUTE = {"setattr", "delattr"}
+
+MOST_CHARACTERS, MOST_STATEMENTS = 2_000_000, 5_000  # that are read; an honest notebook has a hundredth of them
+MOST_REMEMBERED = 100_000  # characters of a submission; what is read of a longer one is forgotten
+TOO_MUCH = "code that is too long to be read"
+SUSPICIOUS = BACK_DOORS | {BY_PATTERN, UNFAMILIAR}
 
 
 @dataclass
@@ -40,9 +53,41 @@ class Code:
 
     def behind(self, name: str) -> list[ast.stmt]:
         """Everything that runs, as far as names show, when this is used."""
-        own = self.defining.get(name, [])
+        own = self.with_what_is_kept(name)
         changing = [statement for statement in self.statements if self.may_change(name, statement)]
         return self.reached([*changing, *own])
+
+    def with_what_is_kept(self, name: str) -> list[ast.stmt]:
+        """What defines this and all that it uses, and what may put something into an object that it uses, such as a
+        list."""
+        changed = frozenset().union(*map(roots_changed, self.statements))
+        users = self.users()
+        found: dict[ast.stmt, None] = {}
+        names, to_read = {name}, [name]
+        while to_read:
+            each = to_read.pop()
+            statements = list(self.defining.get(each, []))
+            if self.may_keep(each, is_changed=each in changed):
+                statements += at_hand(each, users)
+            for statement in statements:
+                if statement not in found:
+                    found[statement] = None
+                    to_read += names_used(statement) - names
+                    names |= names_used(statement)
+        return list(found)
+
+    def users(self) -> dict[str, list[ast.stmt]]:
+        """name -> the statements that use it or bind it. Each is handed out once."""
+        found: dict[str, list[ast.stmt]] = {}
+        for statement in self.statements:
+            for name in names_used(statement) | defined_by(statement):
+                found.setdefault(name, []).append(statement)
+        return found
+
+    def may_keep(self, name: str, is_changed: bool) -> bool:
+        """Whether an object of the student's own may hold what was put into it after it was made."""
+        own = [each for each in self.defining.get(name, []) if not isinstance(each, ast.Import | ast.ImportFrom)]
+        return bool(own) and (is_changed or any(may_hold(name, statement) for statement in own))
 
     def reached(self, statements: Iterable[ast.stmt], without: Collection[ast.stmt] = ()) -> list[ast.stmt]:
         """These, and what defines the names that they use."""
@@ -58,7 +103,7 @@ class Code:
 
     def may_change(self, name: str, statement: ast.stmt) -> bool:
         """Whether a statement may put something in the place of this, or of one of torch's functions."""
-        if changes_other_objects(statement) or imports_everything(statement):
+        if may_change_anything(statement):
             return True
         if not hands_over(name, statement):
             return False
@@ -66,105 +111,38 @@ class Code:
         return any(is_attribute_set(node) for other in others for node in ast.walk(other))
 
 
-def forbidden_in(name: str, forbidden: Collection[str], cells: Sequence[str]) -> str | None:
+def forbidden_in(name: str, forbidden: frozenset[str], cells: Sequence[str]) -> str | None:
     """The first forbidden name or back door that the answer called `name` uses; None if there is none."""
+    try:
+        return found_in(name, forbidden, cells)
+    finally:
+        if sum(map(len, cells)) > MOST_REMEMBERED:
+            for cached in (statements_of, words_of, names_of, global_names, may_change_anything, roots_changed):
+                cached.cache_clear()
+
+
+def found_in(name: str, forbidden: frozenset[str], cells: Sequence[str]) -> str | None:
+    if sum(map(len, cells)) > MOST_CHARACTERS:
+        return TOO_MUCH
+    found = [statements_of(source) for source in cells]
+    statements = [statement for each in found for statement in each or ()]
+    if None in found or len(statements) > MOST_STATEMENTS:
+        return TOO_MUCH
+    suspicious = SUSPICIOUS | forbidden
+    if suspicious.isdisjoint(itertools.chain(*map(words_of, statements))):
+        defined = {vars(statement).get("name") for statement in statements}
+        if suspicious.isdisjoint({*itertools.chain(*map(names_of, statements))} - defined):
+            return None  # as in most submissions: nothing of the kind stands anywhere
     code = Code()
-    for source in cells:
-        for statement in statements_of(source):
-            code.add(statement)
+    for statement in statements:
+        code.add(statement)
+    # After `from torch import *` a forbidden name is torch's, even if it gets another meaning later.
+    known = {name} if any(map(has_a_star, statements)) else code.defining.keys()
     for statement in code.behind(name):
-        for mentioned in mentions(statement):
-            if mentioned in forbidden or mentioned in BACK_DOORS:
+        for module in unfamiliar_modules(statement):
+            return module
+        names_from_elsewhere = names_used(statement) - known
+        for mentioned in (*mentions(statement), *names_from_elsewhere):
+            if mentioned in forbidden or mentioned in BACK_DOORS or mentioned == BY_PATTERN:
                 return mentioned
     return None
-
-
-def statements_of(source: str) -> Iterable[ast.stmt]:
-    """The statements of a cell; none if it cannot run anyway. Below a magic such as %%time there is a cell too."""
-    if len(source) > LONGEST_CELL:
-        return
-    try:
-        tree = ast.parse(as_python(source))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for statement in tree.body:
-        match statement:
-            case ast.Expr(ast.Call(ast.Attribute(attr="run_cell_magic"), [_, _, ast.Constant(str() as below)])):
-                yield from statements_of(below)
-            case _:
-                yield statement
-
-
-def defined_by(statement: ast.stmt) -> Iterator[str]:
-    """The global names that a statement may bind, wherever in it: also below an `if`, a `with`, a `global`."""
-    for node in ast.walk(statement):
-        match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                yield name
-            case ast.Name(id=name, ctx=ast.Store()):
-                yield name
-            case ast.alias(name=name, asname=asname):
-                yield (asname or name).partition(".")[0]
-
-
-def names_used(statement: ast.AST) -> Iterator[str]:
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            yield node.id
-
-
-def mentions(statement: ast.AST) -> Iterator[str]:
-    """Names, attributes, whole texts and imported names that may mean something forbidden.
-
-    A name alone is the student's own: what it means is said where it is defined or imported.
-    """
-    for node in ast.walk(statement):
-        match node:
-            case ast.Name(id=name) if name in BACK_DOORS:
-                yield name
-            case ast.Attribute(attr=name) | ast.Constant(value=str() as name):
-                yield name
-            case ast.ImportFrom(names=names):
-                yield from (alias.name for alias in names)
-            case ast.Import(names=names):
-                yield from (part for alias in names for part in alias.name.split("."))
-
-
-def is_attribute_set(node: ast.AST) -> bool:
-    match node:
-        case ast.Attribute(ctx=ast.Store() | ast.Del()):
-            return True
-        case ast.Call(func=ast.Name(id=name)):
-            return name in CHANGES_AN_ATTRIBUTE
-    return False
-
-
-def changes_other_objects(statement: ast.stmt) -> bool:
-    """Whether it may set an attribute of something that is not an argument: of a class or a module."""
-    to_visit: list[tuple[ast.AST, frozenset[str]]] = [(statement, frozenset())]
-    while to_visit:
-        node, arguments = to_visit.pop()
-        if is_attribute_set(node) and root_of(node) not in arguments:
-            return True
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            arguments |= {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
-        to_visit += [(child, arguments) for child in ast.iter_child_nodes(node)]
-    return False
-
-
-def imports_everything(statement: ast.stmt) -> bool:
-    """Whether it takes names out of torch without saying which."""
-    return any(
-        isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch.nn") and node.names[0].name == "*"
-        for node in ast.walk(statement)
-    )
-
-
-def hands_over(name: str, statement: ast.stmt) -> bool:
-    """Whether it passes the object of this name on to other code instead of calling it."""
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Call):
-            given = [*node.args, *(keyword.value for keyword in node.keywords)]
-            if any(isinstance(value, ast.Name) and value.id == name for value in given):
-                return True
-    return False

@@ -312,8 +312,11 @@ def percents_of(submissions: Sequence[Submission]) -> dict[str, float]:
     return {s.student: s.percent for s in submissions if s.verdict.status != "flagged"}
 
 
-def assignment_report(course: Course, assignment: str) -> AssignmentReport:
-    """Everything about one assignment, except what only the others tell (see `with_help`)."""
+def assignment_report(course: Course, assignment: str, compared: bool = True) -> AssignmentReport:
+    """Everything about one assignment, except what only the others tell (see `with_help`).
+
+    compared: whether to look for near-identical answers, which takes most of the time.
+    """
     found = read_verdicts(course, assignment)
     submissions = submissions_of(course, found, assignment)
     marks = [mark for submission in submissions for mark in submission.marks]
@@ -328,7 +331,7 @@ def assignment_report(course: Course, assignment: str) -> AssignmentReport:
         successes=tuple(successes(found)),
         misconceptions=tuple(misconceptions(found, sections(assignment, cells))),
         nameless=tuple(nameless_failures(found)),
-        alike=tuple(near_identical(course, assignment, found, cells)),
+        alike=tuple(near_identical(course, assignment, found, cells)) if compared else (),
         names=people(course),
         items=tuple(exercise_items(found)),
         questions=tuple(written_items(marks, found)),
@@ -625,7 +628,7 @@ def write_report(course: Course, assignments: Sequence[str] | None = None, stude
             f"Nothing has been graded yet, so there is nothing to report. First run: {course.command('grade')}"
         )
     wanted = graded if assignments is None else list(assignments)
-    reports = {name: assignment_report(course, name) for name in wanted}
+    reports = {name: assignment_report(course, name, compared=not student) for name in wanted}
     percents = {name: reports[name].percents if name in reports else others_percents(course, name) for name in graded}
     everybody = class_list(course)
     chosen = [with_help(report, everybody, percents) for report in reports.values()]
@@ -662,15 +665,26 @@ def named(page: str, assignments: Sequence[str] | None) -> str:
 
 def write_student(course: Course, reports: Sequence[AssignmentReport], student: str) -> Path:
     """One student across assignments."""
-    everybody = {*(s.student for report in reports for s in report.submissions), *people(course)}
-    if student not in everybody:
-        raise CourseError(f"There is no student {student} in this class.")
-    name = people(course).get(student, student)
+    names = {s.student: s.student for report in reports for s in report.submissions} | people(course)
+    student = id_of(student, names)
+    name = names[student]
     rows = [(report, next((s for s in report.submissions if s.student == student), None)) for report in reports]
     target = course.root / f"report_of_{student}.html"
     page = rendered("student.html.j2", rows=rows, student=student, name=name, course_id=course.course_id)
     course.ledger.write(target, page)
     return target
+
+
+def id_of(student: str, names: Mapping[str, str]) -> str:
+    """The id of a student who was named by id or by name. names: id -> name. Raises: CourseError."""
+    if student in names:
+        return student
+    found = [own for own, name in names.items() if name.casefold() == student.casefold()]
+    if len(found) > 1:
+        raise CourseError(f"{student} may be {' or '.join(found)}: say the id.")
+    if not found:
+        raise CourseError(f"There is no student {student} in this class.")
+    return found[0]
 
 
 def rendered(template: str, **values: Any) -> str:

@@ -24,6 +24,8 @@ from course_lib.checking.bench import Answer, Bench, NotAttempted, NotPossible, 
 GRACE_SECONDS = 2.0  # between an interrupt and the end
 DYING_SECONDS = 2.0  # time for a runner to end by itself, before it is killed
 FOREVER = float("inf")
+MOST_ARGUMENTS = 32  # of a question
+ECHOES = itertools.count()
 LAST_WORDS = 100  # the most bytes in the message that ends all others
 
 Step = tuple[str, tuple[Any, ...]]  # an operation, and its details
@@ -123,15 +125,24 @@ class Runner:
 
     def stop_what_it_does(self) -> None:
         """Interrupt it as Ctrl-C would, and kill it if it does not stop."""
-        self.warm.tell({"do": "interrupt", "pid": self.pid})
+        self.warm.interrupt(self.pid)
         deadline = time.monotonic() + GRACE_SECONDS
         try:
             if self.answers is None:
                 self.channel.receive(GRACE_SECONDS)
             while self.answers is not None:
                 self.hear_an_answer(max(0.0, deadline - time.monotonic()))
+            self.hear_the_echo(deadline)
         except WireError:
             self.bury(moment=0.1)
+
+    def hear_the_echo(self, deadline: float) -> None:
+        """What was just finished is not stopped by an interrupt: that is then reported in a message that nobody waits
+        for. So everything up to an echo is passed over."""
+        number = next(ECHOES)
+        self.channel.send({"do": "echo", "number": number}, GRACE_SECONDS)
+        while self.channel.receive(max(0.0, deadline - time.monotonic())) != {"echo": number}:
+            pass
 
     # --- many questions at once ---
 
@@ -237,8 +248,13 @@ def cell_output(reply: dict[str, Any]) -> CellOutput:
         printed=str(reply.get("printed", "")),
         complaints=str(reply.get("complaints", "")),
         error=(str(error[0]), str(error[1])) if isinstance(error, list) and len(error) == 2 else None,
-        seconds=float(reply["seconds"]) if isinstance(reply.get("seconds"), float) else 0.0,
+        seconds=seconds_in(reply.get("seconds")),
     )
+
+
+def seconds_in(told: Any) -> float:
+    """A time that can be added to others."""
+    return told if isinstance(told, float) and 0.0 <= told < HANGS_SECONDS * 60 else 0.0
 
 
 class Talk:
@@ -348,8 +364,7 @@ class RemoteBench(Bench):
             raise student_error(reply["student error"])
         if "broken" in reply or "interrupted" in reply:
             raise StudentError("Error", str(reply.get("broken", "interrupted")))
-        changed = reply.get("changed")
-        positions = tuple(p for p in changed if isinstance(p, int)) if isinstance(changed, list) else ()
+        positions = positions_in(reply.get("changed"))
         if operation != "build":
             return Answer(reply.get("value"), positions)
         if built is None or "built" not in reply:
@@ -368,6 +383,12 @@ class RemoteBench(Bench):
             for operation, details in steps:
                 self.talk.ask(self.number, operation, details)
         return self.number
+
+
+def positions_in(changed: Any) -> tuple[int, ...]:
+    """Of arguments that were changed, as the runner tells; it may tell thousands."""
+    told = changed[:MOST_ARGUMENTS] if isinstance(changed, list) else []
+    return tuple(position for position in told if type(position) is int and 0 <= position < MOST_ARGUMENTS)
 
 
 def as_reply(value: Any) -> dict[str, Any]:

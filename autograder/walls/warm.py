@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -24,6 +26,7 @@ INSIDE = Path(__file__).resolve().parent / "inside"
 MOUNT = Path("/grader")
 START_SECONDS = 600.0  # both are limits for a hang: a busy machine may take long for small things
 FORK_SECONDS = 120.0
+LOOKING_SECONDS = 0.02  # between two looks at whether the next one may be started
 
 
 class WarmError(BaseException):
@@ -141,6 +144,11 @@ class Warm:
             self.ends[news["ended"]] = news
         return int(news["pid"]), ours
 
+    def interrupt(self, pid: int) -> None:
+        """Interrupt a runner. Afterwards it has the signal, unless it has ended."""
+        self.tell({"do": "interrupt", "pid": pid})
+        self.hear_that("interrupted")
+
     def hear_of_the_end(self, pid: int, seconds: float) -> dict[str, Any]:
         """How a runner ended. Raises Silence if nothing is heard of it in time."""
         while pid not in self.ends:
@@ -155,6 +163,48 @@ class Warm:
         if self.process.stderr:
             self.process.stderr.close()
         self.home.cleanup()
+
+
+class Starting:
+    """Warm processes that get ready while the grader does its own imports: as many at a time as leave it a processor,
+    so that the first is ready soonest."""
+
+    def __init__(self, count: int, folders: Sequence[Path] = ()):
+        self.count = count
+        self.folders = folders
+        self.at_once = max(1, processors() - 1)
+        self.started = [Warm(folders=folders) for _ in range(min(count, self.at_once))]
+        self.is_awaited = threading.Event()
+        self.thread = threading.Thread(target=self.start_the_others, daemon=True)
+        self.thread.start()
+
+    def start_the_others(self) -> None:
+        for number in range(self.at_once, self.count):
+            while not self.is_awaited.is_set() and not has_spoken(self.started[number - self.at_once]):
+                pass
+            if self.is_awaited.is_set():
+                return
+            self.started.append(Warm(folders=self.folders))
+
+    def all(self) -> list[Warm]:
+        """All of them; those whose turn has not come yet are started now."""
+        self.is_awaited.set()
+        self.thread.join()
+        while len(self.started) < self.count:
+            self.started.append(Warm(folders=self.folders))
+        return self.started
+
+    def close(self) -> None:
+        """Stop those that were started."""
+        self.is_awaited.set()
+        self.thread.join()
+        for warm in self.started:
+            warm.close()
+
+
+def has_spoken(warm: Warm) -> bool:
+    """Whether it is ready, or has ended, after a moment. What it says is left to be heard."""
+    return bool(select.select([warm.control], [], [], LOOKING_SECONDS)[0])
 
 
 def walled_off() -> bool:

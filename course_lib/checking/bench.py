@@ -288,7 +288,7 @@ def run_once(function: Any, args: Sequence[Any], copy: bool, dtype: torch.dtype 
     copies = [copy_of(argument) for argument in args]
     before, given = (args, copies) if copy else (copies, args)
     try:
-        with QuietAndSeeded(), default_dtype(dtype):
+        with Calm(dtype):
             result = function(*given)
     except (Exception, SystemExit) as error:
         # The stub raises it without a message; torch's own (an operator that does not exist) carry one.
@@ -299,14 +299,22 @@ def run_once(function: Any, args: Sequence[Any], copy: bool, dtype: torch.dtype 
     return result, tuple(position for position, (old, new) in pairs if not same_input(old, new))
 
 
-class QuietAndSeeded:
-    """Same random numbers for everyone, none taken from the student's own stream; no output, no warnings.
+class Calm:
+    """Around a call of the student's code: no output, no warnings, and the same random numbers for everyone, none
+    taken from the student's own stream. Tensors that it makes without naming a dtype are as precise as its inputs:
+    checks compute in float64, and nobody who writes `torch.zeros(n, m)` should have to know.
 
     Anything on stderr in a graded cell would cost all of its points in nbgrader. A context manager for each of these
     would take longer than the call itself, of which a check makes hundreds.
     """
 
+    def __init__(self, dtype: torch.dtype | None):
+        self.dtype = dtype
+
     def __enter__(self) -> None:
+        self.usual_dtype = torch.get_default_dtype()
+        if self.dtype is not None and self.dtype is not self.usual_dtype:
+            torch.set_default_dtype(self.dtype)
         self.warnings = warnings.catch_warnings()
         self.warnings.__enter__()
         warnings.simplefilter("ignore")
@@ -317,6 +325,8 @@ class QuietAndSeeded:
         sys.stdout, sys.stderr = self.printed, io.StringIO()
 
     def __exit__(self, *error: Any) -> None:
+        if torch.get_default_dtype() is not self.usual_dtype:  # the student's code may have changed it, too
+            torch.set_default_dtype(self.usual_dtype)
         sys.stdout, sys.stderr = self.before
         torch.default_generator.set_state(self.numbers)
         self.warnings.__exit__(*error)
@@ -344,22 +354,6 @@ class Shortened(io.StringIO):
         return len(text)
 
 
-@contextlib.contextmanager
-def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
-    """Tensors that the student's code makes without naming a dtype are as precise as its inputs.
-
-    Checks compute in float64, and nobody who writes `torch.zeros(n, m)` should have to know.
-    """
-    before = torch.get_default_dtype()
-    if dtype is not None and dtype is not before:
-        torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        if torch.get_default_dtype() is not before:  # the student's code may have changed it, too
-            torch.set_default_dtype(before)
-
-
 def dtype_of(value: Any) -> torch.dtype | None:
     """The dtype of the first tensor with floating point numbers, if there is one."""
     if type(value) in WITHOUT_TENSORS:
@@ -382,7 +376,7 @@ def copy_of(value: Any) -> Any:
     if type(value) in WITHOUT_TENSORS:
         return value
     if isinstance(value, Tensor):
-        return value.detach().clone()
+        return own_copy(value)
     if isinstance(value, COLLECTIONS):
         return type(value)(copy_of(item) for item in value)
     if isinstance(value, dict):
@@ -392,6 +386,11 @@ def copy_of(value: Any) -> Any:
     return value
 
 
+def own_copy(tensor: Tensor) -> Tensor:
+    """The numbers of a tensor, without the way to them."""
+    return (tensor.detach() if tensor.requires_grad else tensor).clone()
+
+
 def same_input(old: Any, new: Any) -> bool:
     """Whether an argument is as it was before the call."""
     if type(old) in WITHOUT_TENSORS:
@@ -399,7 +398,8 @@ def same_input(old: Any, new: Any) -> bool:
     if isinstance(old, Tensor):
         if old.shape != new.shape:
             return False
-        new = new.detach()
+        if new.requires_grad:
+            new = new.detach()
         return torch.equal(old, new) or torch.equal(torch.nan_to_num(old), torch.nan_to_num(new))
     if isinstance(old, SEQUENCES):
         return len(old) == len(new) and all(map(same_input, old, new))
@@ -413,7 +413,9 @@ def same_input(old: Any, new: Any) -> bool:
 def plain(value: Any) -> Any:
     """`value` as plain data: tensors, numbers, strings and containers of these; anything else becomes Opaque."""
     if isinstance(value, Tensor):
-        tensor = value.detach().clone().as_subclass(Tensor)
+        tensor = own_copy(value)
+        if type(tensor) is not Tensor:
+            tensor = tensor.as_subclass(Tensor)
         return Opaque("nested or sparse tensor") if tensor.is_nested or tensor.layout != torch.strided else tensor
     if isinstance(value, np.generic):
         return value.item()

@@ -23,6 +23,7 @@ Implementation = TypeVar("Implementation", bound=Callable[..., Any])
 PropertyFunction = Callable[[Subject, Case], None]
 
 REGISTRY: dict[str, Exercise] = {}
+MOST_WANTED = 100  # cases whose right answer is kept; an exercise has fewer
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Exercise:
     properties: list[Property] = field(default_factory=list)
     misconceptions: list[Callable[..., Any]] = field(default_factory=list)
     alternatives: list[Callable[..., Any]] = field(default_factory=list)
+    wanted: dict[int, tuple[Case, Any]] = field(default_factory=dict, repr=False)  # by the id of a case, which is kept
 
     def __post_init__(self) -> None:
         if self.name in REGISTRY and REGISTRY[self.name].topic != self.topic:
@@ -77,6 +79,15 @@ class Exercise:
     @property
     def is_class(self) -> bool:
         return inspect.isclass(self.reference)
+
+    def want(self, case: Case) -> Any:
+        """What the reference answers to a case. Most properties need it, for every answer that is checked, and it is
+        computed once. Do not change it."""
+        if id(case) not in self.wanted:
+            if len(self.wanted) >= MOST_WANTED:
+                self.wanted.clear()
+            self.wanted[id(case)] = case, self.reference(**case)
+        return self.wanted[id(case)][1]
 
     @property
     def call(self) -> str:

@@ -147,6 +147,8 @@ def expect_tuple(got: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
 
 def as_shape(got: Tensor, shape: tuple[int, ...]) -> Tensor | None:
     """`got` in `shape`, if they differ only by broadcasting or axes of length 1; otherwise None."""
+    if got.shape == shape:
+        return got
     without_ones = [size for size in got.shape if size != 1]
     if without_ones == [size for size in shape if size != 1] and got.numel() == torch.Size(shape).numel():
         return got.reshape(shape)

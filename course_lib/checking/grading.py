@@ -16,6 +16,8 @@ from .subject import Subject
 from .tried import tried
 from .written_test import WrittenTest
 
+# What an answer that is no floating point number, no text or very large ends in.
+TOO_STRANGE = (ArithmeticError, ValueError, MemoryError)
 MOST_PRINTED = 3  # number of inputs for which the student's printed output is shown
 
 
@@ -40,7 +42,7 @@ def grade(
         examined(report_on(examination))
         finding = None
         if is_diagnosed and examination.outcome in ("wrong", "raised"):
-            with contextlib.suppress(TimeIsUp), at_most(seconds):
+            with contextlib.suppress(TimeIsUp, *TOO_STRANGE), at_most(seconds):
                 finding = diagnose(examination)
         return report_on(examination, finding)
 

@@ -89,12 +89,23 @@ def ask(
     subject = Subject(bench if start is None else Memory(bench, start, recalls=True)).fresh(is_thorough)
     watch = Watch(subject.trace, expected)
     prop, case = question
+    ends_with: object = ""
     try:
-        with contextlib.suppress(Exception):  # as for every subject: the answers so far count
-            prop.holds(cast(Subject, Watched(subject, watch)), case)
+        prop.holds(cast(Subject, Watched(subject, watch)), case)
     except Departed:
         return Answers(subject.trace, watch.asked_at, is_complete=False)
+    except Exception as error:  # as for every subject: the answers so far count
+        ends_with = error
+    if any(map(is_for_want_of_memory, [ends_with, *(event.answer for event in subject.trace if event.is_error)])):
+        MEMORY.pop(program, None)
+        raise MemoryError
     return Answers(subject.trace, watch.asked_at, is_complete=True)
+
+
+def is_for_want_of_memory(what: object) -> bool:
+    """Whether an error says nothing about the program: a judge has a limit of memory, and somebody's answers fill it.
+    What is kept is for everybody's answers."""
+    return isinstance(what, MemoryError) or "allocate memory" in str(what) or str(what).startswith("MemoryError")
 
 
 class Departed(BaseException):

@@ -226,14 +226,16 @@ def same_answer(first: Any, second: Any) -> bool:
     if isinstance(first, dict) and isinstance(second, dict):
         return first.keys() == second.keys() and all(same_answer(first[key], second[key]) for key in first)
     if isinstance(first, int | float) and isinstance(second, int | float):
-        return (
-            first == second or abs(first - second) <= 1e-5 + 1e-4 * abs(second) or (first != first and second != second)
-        )
+        return same_number(first, second)
     return type(first) is type(second) and bool(first == second)
 
 
-def both_nan(first: float, second: float) -> bool:
-    return first != first and second != second
+def same_number(first: float, second: float) -> bool:
+    try:
+        is_close = abs(first - second) <= 1e-5 + 1e-4 * abs(second)
+    except OverflowError:  # a whole number beyond all floating point numbers
+        is_close = False
+    return first == second or is_close or (first != first and second != second)
 
 
 def is_mask(tensor: Tensor) -> bool:

@@ -22,7 +22,7 @@ class Cells:
 
     def __init__(self, shell: Any):
         self.shell = shell
-        self.callbacks = self.registered_callbacks()
+        self.habits = self.current_habits()
         self.before_the_opening: dict[str, Any] = {}
 
     def open_with(self, source: str) -> dict[str, Any]:
@@ -67,8 +67,8 @@ class Cells:
 
     def compiled(self, source: str) -> CodeType | None:
         """The code of a cell that IPython would run in the same way. None if it shows a value, if it is not Python, or
-        if student code watches what is run."""
-        if not source or source[0].isspace() or source.startswith(PROMPTS) or self.are_watched():
+        if student code has changed what IPython does."""
+        if not source or source[0].isspace() or source.startswith(PROMPTS) or self.is_changed():
             return None
         compiler = self.shell.compile
         lines = source if source.endswith("\n") else source + "\n"
@@ -81,11 +81,17 @@ class Cells:
         except Exception:  # IPython says what is wrong with it, after it has run the statements before
             return None
 
-    def are_watched(self) -> bool:
-        return self.registered_callbacks() != self.callbacks or bool(self.shell.ast_transformers)
+    def is_changed(self) -> bool:
+        """Whether student code has told IPython to treat cells in another way: then IPython does."""
+        return self.current_habits() != self.habits
 
-    def registered_callbacks(self) -> list[tuple[Any, ...]]:
-        return [*map(tuple, self.shell.events.callbacks.values())]
+    def current_habits(self) -> list[Any]:
+        shell = self.shell
+        manager = shell.input_transformer_manager
+        transforms = (manager.cleanup_transforms, manager.line_transforms, manager.token_transformers)
+        callbacks = map(tuple, shell.events.callbacks.values())
+        others = (tuple(shell.ast_transformers), shell.ast_node_interactivity, shell.custom_exceptions)
+        return [*map(len, transforms), *callbacks, *others, len(shell.input_transformers_post)]
 
 
 class Printed(io.TextIOBase):

@@ -6,7 +6,8 @@ thread and never runs a backward pass, since a forked child would hang on thread
     python -m inside.warm CONTROL_FD
 
 The judge sends {"do": "fork", …} with the runner's end of a connection, {"do": "interrupt"} and {"do": "kill"};
-back come {"pid": …} and, when a runner has ended, {"ended": pid, "status": …, "peak": bytes, "cpu": seconds}.
+back come {"pid": …}, {"interrupted": pid} and, when a runner has ended, {"ended": pid, "status": …, "peak": bytes,
+"cpu": seconds}.
 
 {"do": "prepare"} comes with a connection from which the text of the course is read, as all runners of one notebook may
 see it, and the cell that all of them begin with. A child of the warm process imports the text, runs the cell, writes
@@ -159,8 +160,10 @@ class Warm:
         match order["do"]:
             case "fork":
                 self.fork(fds[0], order)
-            case "interrupt" if order["pid"] in self.running:
-                os.kill(order["pid"], signal.SIGINT)
+            case "interrupt":
+                if order["pid"] in self.running:
+                    os.kill(order["pid"], signal.SIGINT)
+                self.tell({"interrupted": order["pid"]})
             case "kill" if order["pid"] in self.running:
                 os.kill(order["pid"], signal.SIGKILL)
             case "prepare":
@@ -227,6 +230,7 @@ class Warm:
             standing = walls.confine(
                 limits, scratch=scratch, hidden=list(secrets), keep=[0, 1, 2, fd], walls=order["walls"]
             )
+            sys.path[0] = ""  # where a notebook is run: a cell may write a module there, and another import it
             runner.Channel(connection).send({"walls": standing})
             runner.serve(connection, self.cells)
         finally:

@@ -79,7 +79,7 @@ def count_outside(subject, case):
 
 @bert_parameters.property("all together", points=1)
 def count_everything(subject, case):
-    expect_count(count_of(subject, case), classification.bert_parameters(**case), "The whole model has")
+    expect_count(count_of(subject, case), bert_parameters.want(case), "The whole model has")
 
 
 @bert_parameters.misconception

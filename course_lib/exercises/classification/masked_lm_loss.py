@@ -62,7 +62,7 @@ def loss_of_all_places(subject, case):
 @masked_lm_loss.property("places with target -100 do not count, neither in the sum nor in the number", points=2)
 def loss_of_chosen_places(subject, case):
     count, places = int((case["targets"] != IGNORED).sum()), case["targets"].numel()
-    want = classification.masked_lm_loss(**case)
+    want = masked_lm_loss.want(case)
     expect_loss(subject(*case.values()), want, f"the loss ({count} of {places} places are chosen)")
 
 

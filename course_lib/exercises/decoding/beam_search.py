@@ -137,7 +137,7 @@ def beam_form(subject, case):
 def beam_of_one(subject, case):
     case = {**case, "beam_size": 1}
     ids, _ = beam_answer(subject, case.values())
-    want, _ = decoding.beam_search(**case)
+    want, _ = beam.want(case)
     expect(ids == want, f"With beam_size = 1, greedy decoding gives {want}, but yours gives {ids}.")
 
 
@@ -184,7 +184,7 @@ def garden_path(case):
 
 
 def compare_with_the_best(ids, case, text=""):
-    want, best = decoding.beam_search(**case)
+    want, best = beam.want(case)
     if ids == want:
         return
     text += f"With beam_size = {case['beam_size']} and alpha = {case['alpha']:g} the best is {want}, score {best:.4g}."

@@ -42,7 +42,7 @@ def cost_of(subject, n, d):
 
 @attention_cost.property("two whole numbers come back, both greater than 0", points=1)
 def cost_is_two_numbers(subject, case):
-    wants = reference.attention_cost(**case)
+    wants = attention_cost.want(case)
     for part, number, want in zip(("projections", "attention"), cost_of(subject, **case), wants):
         expect(number > 0 or want == 0, f"The cost of the {part} part should be greater than 0, but it is {number}.")
 
@@ -73,13 +73,13 @@ def expect_factor(name, factor, before, after, change):
 
 @attention_cost.property("the projections are counted correctly", points=1)
 def cost_of_projections(subject, case):
-    got, want = cost_of(subject, **case)[0], reference.attention_cost(**case)[0]
+    got, want = cost_of(subject, **case)[0], attention_cost.want(case)[0]
     expect(got == want, f"The cost of the projections should be {want}, but it is {got}.")
 
 
 @attention_cost.property("scores and weighted sum are counted correctly", points=1)
 def cost_of_attention(subject, case):
-    got, want = cost_of(subject, **case)[1], reference.attention_cost(**case)[1]
+    got, want = cost_of(subject, **case)[1], attention_cost.want(case)[1]
     expect(got == want, f"The cost of scores and weighted sum should be {want}, but it is {got}.")
 
 

@@ -46,7 +46,7 @@ project_qkv = Exercise(
 
 def projections_of(subject, case):
     members = expect_tuple(subject(*case.values()), ("q", "k", "v"))
-    wants = reference.project_qkv(**case)
+    wants = project_qkv.want(case)
     return [
         expect_floats(got, tuple(want.shape), f"the result {name}") for got, want, name in zip(members, wants, "qkv")
     ]

@@ -47,7 +47,7 @@ def attention_of(subject, case):
 def attention_shapes(subject, case):
     output, weights = attention_of(subject, case)
     expect(weights is not None, "The second result is None. Return the weights there, not the output alone.")
-    want_output, want_weights = reference.scaled_dot_product_attention(**case)
+    want_output, want_weights = scaled_dot_product_attention.want(case)
     expect_floats(output, tuple(want_output.shape), "the output")
     expect_floats(weights, tuple(want_weights.shape), "the matrix of weights")
 
@@ -58,7 +58,7 @@ def attention_rows(subject, case):
     expect(weights.min() >= -1e-6, f"There is a negative weight: {weights.min():.4g}.")
     sums = weights.sum(dim=-1)
     expect_close(sums, torch.ones_like(sums), "the sum of each row of the weights")
-    expect_the_best_key_first(weights, reference.scaled_dot_product_attention(**case)[1])
+    expect_the_best_key_first(weights, scaled_dot_product_attention.want(case)[1])
 
 
 def expect_the_best_key_first(weights, want):
@@ -79,13 +79,13 @@ def expect_the_best_key_first(weights, want):
 @scaled_dot_product_attention.property("the weights are softmax(q kᵀ / √d_k)", points=1)
 def attention_weights(subject, case):
     weights = attention_of(subject, case)[1]
-    expect_close(weights, reference.scaled_dot_product_attention(**case)[1], "the matrix of weights")
+    expect_close(weights, scaled_dot_product_attention.want(case)[1], "the matrix of weights")
 
 
 @scaled_dot_product_attention.property("the output is the sum of the values with these weights", points=1)
 def attention_output(subject, case):
     output = attention_of(subject, case)[0]
-    expect_close(output, reference.scaled_dot_product_attention(**case)[0], "the output")
+    expect_close(output, scaled_dot_product_attention.want(case)[0], "the output")
 
 
 @scaled_dot_product_attention.property("gradients flow back to q, k and v", points=1)

@@ -61,7 +61,7 @@ def memory_of_more_matrices(subject, case):
 
 @memory.property("the number of bytes is right", points=1)
 def memory_in_bytes(subject, case):
-    found, want = memory_of(subject, case), long_sequences.attention_memory(**case)
+    found, want = memory_of(subject, case), memory.want(case)
     expect(found == want, f"It should be {want:,} bytes, but it is {found:,}.")
 
 

@@ -70,7 +70,7 @@ def segment_answer(subject, case):
 
 def expect_output(subject, case, when):
     output, _ = segment_answer(subject, case)
-    expect_close(output, long_sequences.segment_memory(**case)[0], f"the output{when}")
+    expect_close(output, segments.want(case)[0], f"the output{when}")
 
 
 @segments.property("an output for every position of the segment comes back, and the last `keep` vectors", points=1)

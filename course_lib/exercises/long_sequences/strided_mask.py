@@ -40,7 +40,7 @@ def strided_shape(subject, case):
 
 @strided.property("the first `stride` queries see everything up to themselves", points=1)
 def strided_first(subject, case):
-    answer, want = strided_answer(subject, case), long_sequences.strided_mask(**case)
+    answer, want = strided_answer(subject, case), strided.want(case)
     for query in range(min(case["stride"], case["length"])):
         if not answer[query].equal(want[query]):
             message = f"Query {query} sees {keys_in(answer[query])}. It should see {keys_in(want[query])}."
@@ -49,7 +49,7 @@ def strided_first(subject, case):
 
 @strided.property("no query sees a later key", points=1)
 def strided_future(subject, case):
-    answer, want = strided_answer(subject, case), long_sequences.strided_mask(**case)
+    answer, want = strided_answer(subject, case), strided.want(case)
     future = answer.triu(1)
     if future.any():
         query, key = first_place(future)
@@ -58,7 +58,7 @@ def strided_future(subject, case):
 
 @strided.property("every query sees the last `stride` positions, its own included", points=1)
 def strided_near(subject, case):
-    answer, want = strided_answer(subject, case), long_sequences.strided_mask(**case)
+    answer, want = strided_answer(subject, case), strided.want(case)
     everything = torch.ones_like(want)
     near = everything.tril() & everything.triu(1 - case["stride"])
     missing = near & ~answer
@@ -74,7 +74,7 @@ def strided_near(subject, case):
 
 @strided.property("before these, every query sees every stride-th position, and no other", points=2)
 def strided_far(subject, case):
-    answer, want = strided_answer(subject, case), long_sequences.strided_mask(**case)
+    answer, want = strided_answer(subject, case), strided.want(case)
     for query in range(case["length"]):
         if not answer[query].equal(want[query]):
             message = f"Query {query} sees {keys_in(answer[query])}. It should see {keys_in(want[query])}."

@@ -36,7 +36,7 @@ def causal_shape(subject, case):
 
 @causal_mask.property("the first position sees only itself, the last one sees all", points=1)
 def causal_ends(subject, case):
-    answer, want = causal_answer(subject, case), masks.causal_mask(case["n"])
+    answer, want = causal_answer(subject, case), causal_mask.want(case)
     for row, name in ((0, "first"), (-1, "last")):
         if not answer[row].equal(want[row]):
             message = f"The {name} row allows {keys_in(answer[row])}. It should allow {keys_in(want[row])}."
@@ -49,12 +49,12 @@ def causal_future(subject, case):
     future = torch.triu(answer, diagonal=1)
     if future.any():
         query, key = first_place(future)
-        refuse(f"Query {query} sees key {key}, which lies in its future.", answer, masks.causal_mask(case["n"]))
+        refuse(f"Query {query} sees key {key}, which lies in its future.", answer, causal_mask.want(case))
 
 
 @causal_mask.property("every position may look at itself and at all earlier ones", points=1)
 def causal_past(subject, case):
-    expect_mask(causal_answer(subject, case), masks.causal_mask(case["n"]))
+    expect_mask(causal_answer(subject, case), causal_mask.want(case))
 
 
 @causal_mask.misconception

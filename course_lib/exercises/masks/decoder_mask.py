@@ -45,7 +45,7 @@ def decoder_shape(subject, case):
 
 @decoder_mask.property("the last real query of a sentence sees all its tokens", points=1)
 def decoder_last_query(subject, case):
-    answer, want = decoder_answer(subject, case), masks.decoder_mask(**case)
+    answer, want = decoder_answer(subject, case), decoder_mask.want(case)
     for sample, length in enumerate(case["lengths"].tolist()):
         last = length - 1
         if not answer[sample, last].equal(want[sample, last]):
@@ -65,7 +65,7 @@ def decoder_padding(subject, case):
         sample, query, key = first_place(seen)
         real = int(lengths[sample])
         message = f"Sentence {sample} has {real} real tokens, but its query {query} sees key {key}, which is padding."
-        refuse(message, answer, masks.decoder_mask(**case))
+        refuse(message, answer, decoder_mask.want(case))
 
 
 @decoder_mask.property("no query sees its future", points=1)
@@ -75,7 +75,7 @@ def decoder_future(subject, case):
     if future.any():
         sample, query, key = first_place(future)
         message = f"In sentence {sample} query {query} sees key {key}, which lies in its future."
-        refuse(message, answer, masks.decoder_mask(**case))
+        refuse(message, answer, decoder_mask.want(case))
 
 
 @decoder_mask.property("no row is empty: keys are hidden, queries are not", points=1)
@@ -85,7 +85,7 @@ def decoder_rows(subject, case):
     if empty.any():
         sample, query = first_place(empty)
         message = f"In sentence {sample} query {query} may look at nothing at all. Its softmax would be NaN."
-        refuse(message, answer, masks.decoder_mask(**case))
+        refuse(message, answer, decoder_mask.want(case))
 
 
 @decoder_mask.property("a real query sees all real tokens up to itself", points=1)

@@ -80,7 +80,7 @@ masked_attention = Exercise(
 def attention_of(subject, case):
     """Output and weights. They may contain NaN: queries without an allowed key are checked last."""
     got = expect_tuple(subject(*case.values()), ("output", "weights"))
-    for tensor, want, what in zip(got, masks.masked_attention(**case), ("the output", "the matrix of weights")):
+    for tensor, want, what in zip(got, masked_attention.want(case), ("the output", "the matrix of weights")):
         expect_tensor(tensor, tuple(want.shape), what)
         expect_floats(tensor.nan_to_num() if tensor.is_floating_point() else tensor, what=what)
     return got
@@ -94,7 +94,7 @@ def masked_attention_shapes(subject, case):
 @masked_attention.property("the allowed keys share a query's attention in proportion to exp(q·k / √d_k)", points=1)
 def masked_attention_shares(subject, case):
     _, weights = attention_of(subject, case)
-    expect_shares(weights, case["mask"], masks.masked_attention(**case)[1])
+    expect_shares(weights, case["mask"], masked_attention.want(case)[1])
 
 
 @masked_attention.property("a hidden key gets weight 0, and each row sums to 1", points=1)
@@ -108,13 +108,13 @@ def masked_attention_hides(subject, case):
 def masked_attention_output(subject, case):
     output, weights = attention_of(subject, case)
     has_keys = case["mask"].expand(weights.shape).any(dim=-1, keepdim=True)
-    expect_close(torch.where(has_keys, output, 0.0), masks.masked_attention(**case)[0], "the output")
+    expect_close(torch.where(has_keys, output, 0.0), masked_attention.want(case)[0], "the output")
 
 
 @masked_attention.property("a query that may look at nothing gets 0, and gradients are right", points=1)
 def masked_attention_empty(subject, case):
     got = attention_of(subject, case)
-    for tensor, want, what in zip(got, masks.masked_attention(**case), ("the output", "the matrix of weights")):
+    for tensor, want, what in zip(got, masked_attention.want(case), ("the output", "the matrix of weights")):
         expect_close(tensor, want, what)
     query = first_place(case["mask"].expand(got[1].shape))[:-1]
     want = Subject(masks.masked_attention).gradient(*case.values(), wrt=0, at=query)

@@ -47,12 +47,12 @@ def padding_counts(subject, case):
     counts = answer.sum(dim=-1).tolist()
     if counts != lengths:
         message = f"The lengths are {lengths}, but the numbers of True values in your rows are {counts}."
-        refuse(message, answer, masks.padding_mask(**case))
+        refuse(message, answer, padding_mask.want(case))
 
 
 @padding_mask.property("no padding is marked as real", points=1)
 def padding_hides(subject, case):
-    answer, want = padding_answer(subject, case), masks.padding_mask(**case)
+    answer, want = padding_answer(subject, case), padding_mask.want(case)
     wrong = answer & ~want
     if wrong.any():
         row, place = first_place(wrong)
@@ -62,7 +62,7 @@ def padding_hides(subject, case):
 
 @padding_mask.property("exactly the real tokens are True", points=1)
 def padding_exact(subject, case):
-    expect_mask(padding_answer(subject, case), masks.padding_mask(**case))
+    expect_mask(padding_answer(subject, case), padding_mask.want(case))
 
 
 @padding_mask.misconception

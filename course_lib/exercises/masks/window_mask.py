@@ -41,14 +41,14 @@ def window_shape(subject, case):
 
 @window_mask.property("the first position sees itself and as many positions after it as the radius says", points=1)
 def window_first(subject, case):
-    answer, want = window_answer(subject, case), masks.window_mask(**case)
+    answer, want = window_answer(subject, case), window_mask.want(case)
     if not answer[0].equal(want[0]):
         refuse(f"Query 0 sees {keys_in(answer[0])}. It should see {keys_in(want[0])}.", answer, want)
 
 
 @window_mask.property("no query sees further than the radius", points=1)
 def window_far(subject, case):
-    answer, want = window_answer(subject, case), masks.window_mask(**case)
+    answer, want = window_answer(subject, case), window_mask.want(case)
     far = answer & ~want
     if far.any():
         query, key = first_place(far)
@@ -58,7 +58,7 @@ def window_far(subject, case):
 
 @window_mask.property("every position sees all keys up to the radius, on both sides", points=1)
 def window_exact(subject, case):
-    expect_mask(window_answer(subject, case), masks.window_mask(**case))
+    expect_mask(window_answer(subject, case), window_mask.want(case))
 
 
 @window_mask.misconception

@@ -51,7 +51,7 @@ def split_keeps_tokens(subject, case):
 
 @split_heads.property("head i holds features i·d_k to (i+1)·d_k - 1", points=1)
 def split_values(subject, case):
-    expect_close(subject(*case.values()), reference.split_heads(**case))
+    expect_close(subject(*case.values()), split_heads.want(case))
 
 
 @split_heads.property("the gradient of a head goes back to its own features and no others", points=1)

@@ -66,7 +66,7 @@ def padded(subject, case):
     sequences, pad_id, max_len = case.values()
     limit = () if max_len is None else (max_len,)
     batch, lengths = expect_tuple(subject(sequences, pad_id, *limit), ("batch", "lengths"))
-    want, _ = start_here.pad_batch(**case)
+    want, _ = pad_batch.want(case)
     return expect_integers(batch, tuple(want.shape), "the batch"), expect_integers(
         lengths, (len(sequences),), "the tensor of lengths"
     )
@@ -90,7 +90,7 @@ def padded_shapes(subject, case):
 @pad_batch.property("the lengths count the real entries of each row", points=1)
 def padded_lengths(subject, case):
     _, lengths = padded(subject, case)
-    _, want = start_here.pad_batch(**case)
+    _, want = pad_batch.want(case)
     expect(
         lengths.tolist() == want.tolist(),
         f"The lengths should be {want.tolist()}, but they are {lengths.tolist()}.",
@@ -100,7 +100,7 @@ def padded_lengths(subject, case):
 @pad_batch.property("each row begins with its sequence, or with as much of it as fits", points=2)
 def padded_content(subject, case):
     batch, _ = padded(subject, case)
-    want, lengths = start_here.pad_batch(**case)
+    want, lengths = pad_batch.want(case)
     for row, length in enumerate(lengths.tolist()):
         begins, should = batch[row, :length].tolist(), want[row, :length].tolist()
         expect(begins == should, f"Row {row} should begin with {should}, but it begins with {begins}.")
@@ -109,7 +109,7 @@ def padded_content(subject, case):
 @pad_batch.property("everything after it is pad_id", points=1)
 def padded_rest(subject, case):
     batch, _ = padded(subject, case)
-    _, lengths = start_here.pad_batch(**case)
+    _, lengths = pad_batch.want(case)
     for row, length in enumerate(lengths.tolist()):
         rest = batch[row, length:].tolist()
         expect(

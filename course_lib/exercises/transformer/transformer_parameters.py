@@ -119,7 +119,7 @@ def count_norms(subject, case):
 
 @transformer_parameters.property("all together, with every layer counted", points=1)
 def count_everything(subject, case):
-    expect_count(count_of(subject, case), reference.transformer_parameters(**case), "The whole model has")
+    expect_count(count_of(subject, case), transformer_parameters.want(case), "The whole model has")
 
 
 @transformer_parameters.misconception

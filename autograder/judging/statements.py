@@ -1,0 +1,302 @@
+"""What the statements of a student's cells name, bind, hold and change, as far as the source shows."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import symtable
+from collections.abc import Iterable, Iterator
+
+from autograder.judging.needed import as_python, changed_by, root_of
+
+# Ways to reach code that no name in the source shows. No formula needs any of them.
+BACK_DOORS = frozenset(
+    [
+        *("getattr", "__getattr__", "__getattribute__", "attrgetter", "methodcaller", "__dict__", "vars", "globals"),
+        *("locals", "__globals__", "__builtins__", "builtins", "__subclasses__", "__mro__", "__bases__", "*"),
+        *("eval", "exec", "compile", "__import__", "importlib", "import_module", "modules", "get_ipython"),
+        *("gc", "ctypes", "sys", "inspect", "pickle", "load", "loads", "hub", "get_type_hints", "ForwardRef"),
+        *("ops", "_C", "_VF", "_refs", "_decomp", "_prims", "jit", "fx", "library", "overrides", "utils"),  # of torch
+        *("user_ns", "user_global_ns", "f_globals", "f_locals"),
+        *("Transformer", "SyncBatchNorm"),  # norms are among the parts of these
+        *("threading", "Thread"),  # no watch follows there
+    ]
+)
+OPTIONS = re.compile(r"^\s*(?:-\S+\s+)*")  # of a magic, before its code
+TIMED = re.compile(r"^([ \t]*)%%?(?:time|timeit|prun|capture)\b[^\S\n]*(?:-\S+[^\S\n]*)*", re.MULTILINE)
+MAGIC_LINE = re.compile(r"^([ \t]*)[%!?].*$", re.MULTILINE)
+MAGICS = {"run_line_magic", "run_cell_magic"}
+ALL_NAMES = {"globals", "locals", "vars", "get_ipython"}  # functions that give access to them
+BY_NAME = {"__dict__", "user_ns", "user_global_ns", "f_globals", "f_locals", "__builtins__"}
+EVALUATES = {"exec", "eval"}
+SHOWS = {"print", "display", "len", "list", "set", "sorted", "str", "repr", "type", "dir", "bool"}
+LOOKS = {"keys", "system", "getoutput", "magic", "__class__", "config", *MAGICS}
+LOOKS_AT_ONE = {"get", "items", "values"}  # members, of an object that stands there
+BY_PATTERN = "__match_args__"  # a class pattern reads attributes, whose names need not stand there
+UNFAMILIAR = "import"  # stands for a module with which no formula is written
+CHANGES_AN_ATTRIBUTE = {"setattr", "delattr", "__setattr__", "__delattr__"}
+# What a formula may be written with. Among other modules are many that find an object by its name.
+FAMILIAR_MODULES = frozenset(
+    [
+        *("torch", "numpy", "einops", "course_lib", "math", "cmath", "numbers", "random", "time", "warnings"),
+        *("__future__", "abc", "collections", "contextlib", "copy", "dataclasses", "enum", "functools", "itertools"),
+        *("typing", "typing_extensions", "jaxtyping"),
+    ]
+)
+MUTABLE = ast.Call | ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp | ast.GeneratorExp
+PLAIN_DECORATORS = {"torch", "staticmethod", "classmethod", "property", "dataclass", "override"}
+LISTS_OF_NAMES = {"__constants__", "__slots__"}
+
+
+@functools.lru_cache(maxsize=2048)
+def words_of(statement: ast.stmt) -> frozenset[str]:
+    """Everything in a statement that may mean something forbidden, whatever it is used for, except names alone."""
+    return frozenset([*mentions(statement), *(UNFAMILIAR for _ in unfamiliar_modules(statement))])
+
+
+@functools.lru_cache(maxsize=2048)
+def names_of(statement: ast.stmt) -> frozenset[str]:
+    return frozenset(node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
+
+
+@functools.lru_cache(maxsize=256)  # a submission is read once for each exercise that forbids something, and twice
+def statements_of(source: str) -> tuple[ast.stmt, ...] | None:
+    """The statements of a cell; none if it cannot run anyway, and None if it perhaps can but cannot be read."""
+    try:
+        source = as_python(source)
+    except ValueError:  # too many magics for IPython to take them apart
+        try:
+            tree = ast.parse(MAGIC_LINE.sub(r"\1pass", TIMED.sub(r"\1", source)))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+    except SyntaxError:
+        return ()
+    except (RecursionError, MemoryError):
+        return None
+    else:
+        try:
+            tree = ast.parse(source)
+        except (SyntaxError, ValueError):
+            return ()
+        except (RecursionError, MemoryError):  # where it is run there may be no such limit
+            return None
+    return tuple(with_magics(tree.body))
+
+
+def with_magics(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements, and those in the line of a magic such as %time or below it. What a cell writes to a file counts
+    as if it were run."""
+    for statement in statements:
+        yield statement
+        for node in ast.walk(statement):
+            match node:
+                case ast.Call(ast.Attribute(attr=attr), [_, *texts]) if attr in MAGICS:
+                    code = [text.value for text in texts if isinstance(text, ast.Constant)]
+                    yield from statements_of(OPTIONS.sub("", str(code[-1]))) or () if code else ()
+
+
+def defined_by(statement: ast.stmt) -> frozenset[str]:
+    """The global names that a statement may bind, wherever in it: also below an `if`, a `with`, a `global`."""
+    return global_names(statement)[0]
+
+
+def names_used(statement: ast.stmt) -> frozenset[str]:
+    """The global names that a statement may read. What a function calls its own has nothing to do with them."""
+    return global_names(statement)[1]
+
+
+@functools.lru_cache(maxsize=2048)
+def global_names(statement: ast.stmt) -> tuple[frozenset[str], frozenset[str]]:
+    """The global names that a statement may bind, and those that it may read."""
+    try:
+        table = symtable.symtable(ast.unparse(statement), "cell", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a very long formula: all names that stand there
+        names = frozenset(node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
+        return names | {str(vars(statement).get("name", ""))}, names
+    bound, read = set(), set()
+    tables = [table]
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        for symbol in table.get_symbols():
+            is_global = table.get_type() == "module" or symbol.is_global()
+            if is_global and (symbol.is_assigned() or symbol.is_imported()):
+                bound.add(symbol.get_name())
+            if symbol.is_referenced() and (is_global or table.get_type() == "class"):  # which looks further
+                read.add(symbol.get_name())
+    return frozenset(bound), frozenset(read)
+
+
+def may_hold(name: str, statement: ast.stmt) -> bool:
+    """Whether a statement that binds this name may bind it to an object in which something can be put later."""
+    match statement:
+        case ast.Assign(value=value) | ast.AnnAssign(value=value):
+            return value is not None and holds(value)
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if statement.name == name:
+            return any(map(is_made_mutable, ast.walk(statement)))
+    return True
+
+
+def is_made_mutable(node: ast.AST) -> bool:
+    """Whether a function or class holds an object from when it is defined: a default, an attribute of the class."""
+    match node:
+        case ast.FunctionDef(args=args, decorator_list=wraps) | ast.AsyncFunctionDef(args=args, decorator_list=wraps):
+            defaults = [default for default in (*args.defaults, *args.kw_defaults) if default is not None]
+            return any(map(holds, defaults)) or any(map(wraps_anything, wraps))
+        case ast.ClassDef(body=body, decorator_list=wraps, keywords=keywords):
+            values = [each.value for each in body if isinstance(each, ast.Assign | ast.AnnAssign) and not is_list(each)]
+            held = any(value is not None and holds(value) for value in values)
+            return held or bool(keywords) or any(map(wraps_anything, wraps))
+    return False
+
+
+def holds(value: ast.AST) -> bool:
+    return any(isinstance(node, MUTABLE) for node in ast.walk(value))
+
+
+def is_list(statement: ast.Assign | ast.AnnAssign) -> bool:
+    """Whether it is a list of names for torch or for Python."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return all(isinstance(target, ast.Name) and target.id in LISTS_OF_NAMES for target in targets)
+
+
+def wraps_anything(decorator: ast.expr) -> bool:
+    """Whether a decorator may return something else than what it decorates, such as a cached object."""
+    return root_of(decorator.func if isinstance(decorator, ast.Call) else decorator) not in PLAIN_DECORATORS
+
+
+def mentions(statement: ast.AST) -> Iterator[str]:
+    """Names, attributes, whole texts and imported names that may mean something forbidden.
+
+    A name alone is the student's own: what it means is said where it is defined or imported.
+    """
+    for node in ast.walk(statement):
+        match node:
+            case ast.Name(id=name) if name in BACK_DOORS:
+                yield name
+            case ast.Attribute(attr=name) | ast.Constant(value=str() as name):
+                yield name
+            case ast.ImportFrom(names=names):
+                yield from (alias.name for alias in names)
+            case ast.Import(names=names):
+                yield from (part for alias in names for part in alias.name.split("."))
+            case ast.MatchClass(patterns=[_, *_]) | ast.MatchClass(kwd_patterns=[_, *_]):
+                yield BY_PATTERN
+
+
+def unfamiliar_modules(statement: ast.AST) -> Iterator[str]:
+    """Imported modules that no formula is written with."""
+    for node in ast.walk(statement):
+        match node:
+            case ast.Import(names=names):
+                found = [alias.name for alias in names]
+            case ast.ImportFrom(module=str() as module):
+                found = [module]
+            case _:
+                continue
+        yield from (name for name in found if name.partition(".")[0] not in FAMILIAR_MODULES)
+
+
+def at_hand(name: str, users: dict[str, list[ast.stmt]]) -> Iterator[ast.stmt]:
+    """The statements that use this, or what was made by a statement that uses it. Takes them out of `users`."""
+    names = [name]
+    while names:
+        for statement in users.pop(names.pop(), ()):
+            names += defined_by(statement)
+            yield statement
+
+
+def is_attribute_set(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(ctx=ast.Store() | ast.Del()):
+            return True
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name in CHANGES_AN_ATTRIBUTE
+    return False
+
+
+@functools.lru_cache(maxsize=2048)
+def may_change_anything(statement: ast.stmt) -> bool:
+    """Whether a statement may change what is not its own."""
+    return changes_other_objects(statement) or imports_everything(statement) or writes_names(statement)
+
+
+@functools.lru_cache(maxsize=2048)
+def roots_changed(statement: ast.stmt) -> frozenset[str]:
+    """The names of the objects that a statement changes by itself."""
+    return frozenset(changed_by(statement))
+
+
+def changes_other_objects(statement: ast.stmt) -> bool:
+    """Whether it may set an attribute of something that is not an argument: of a class or a module."""
+    to_visit: list[tuple[ast.AST, frozenset[str]]] = [(statement, frozenset())]
+    while to_visit:
+        node, arguments = to_visit.pop()
+        if is_attribute_set(node) and root_of(node) not in arguments:
+            return True
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            arguments |= {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+        to_visit += [(child, arguments) for child in ast.iter_child_nodes(node)]
+    return False
+
+
+def writes_names(statement: ast.stmt) -> bool:
+    """Whether it may bind a name, or change what one stands for, without naming it."""
+    looked_at = set(map(id, only_looked_at(statement)))
+    for node in ast.walk(statement):
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in EVALUATES:
+                return True
+            case ast.Call(func=ast.Name(id=name)) if name in ALL_NAMES and id(node) not in looked_at:
+                return True
+            case ast.Attribute(attr=name) | ast.Name(id=name) if name in BY_NAME and id(node) not in looked_at:
+                return True
+    return False
+
+
+def only_looked_at(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The expressions whose value is shown or compared, and goes nowhere else."""
+    for node in ast.walk(statement):
+        match node:
+            case ast.Compare(left=left, comparators=others):
+                yield from (left, *others)
+            case ast.Expr(value=value) | ast.FormattedValue(value=value) | ast.If(test=value):
+                yield value
+            case ast.Call(func=ast.Name(id=name), args=args) if name in SHOWS:
+                yield from args
+            case ast.Attribute(value=value, attr=attr) if attr in LOOKS:
+                yield value
+            case ast.Attribute(value=value, attr=attr) if attr in LOOKS_AT_ONE and is_of_one(value):
+                yield value
+            case ast.Subscript(value=value, ctx=ast.Load()) if is_of_one(value):
+                yield value
+
+
+def is_of_one(value: ast.expr) -> bool:
+    """Whether these are the members of an object that stands there: vars(x), x.__dict__."""
+    match value:
+        case ast.Call(func=ast.Name(id="vars"), args=[_]) | ast.Attribute(attr="__dict__"):
+            return True
+    return False
+
+
+def imports_everything(statement: ast.stmt) -> bool:
+    """Whether it takes names out of torch without saying which, among them those of the answers."""
+    return has_a_star(statement, below="torch.nn", without="torch.nn.functional")
+
+
+def has_a_star(statement: ast.stmt, below: str = "torch", without: str = "") -> bool:
+    """Whether it imports everything from a module below this one."""
+    stars = [node for node in ast.walk(statement) if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"]
+    return any((star.module or "").startswith(below) and star.module != without for star in stars)
+
+
+def hands_over(name: str, statement: ast.stmt) -> bool:
+    """Whether it passes the object of this name on to other code instead of calling it."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call):
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+            if any(isinstance(value, ast.Name) and value.id == name for value in given):
+                return True
+    return False
