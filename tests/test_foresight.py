@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import select
+import signal
+import socket
 
 import pytest
 import torch
@@ -14,8 +16,9 @@ from autograder.judging.foreseen import scripts_for
 from autograder.judging.references import visible_sources
 from autograder.walls import runners
 from autograder.walls.foresight import BEGINNING, Answers, Question, Reading, Script, key_of
+from autograder.walls.inside import runner as inside
 from autograder.walls.inside.walls import Limits
-from autograder.walls.inside.wire import AGAIN, WireError
+from autograder.walls.inside.wire import AGAIN, Channel, WireError
 from autograder.walls.runners import Runner
 from course_lib.exercises import exercises_to_build
 
@@ -169,14 +172,66 @@ def test_the_same_answer_is_sent_and_read_once():
         runner.bury()
 
 
+class Interrupted(Channel):
+    """Its owner is interrupted whenever a message has been read, and before one is written."""
+
+    def receive(self, seconds=None):
+        message = super().receive(seconds)
+        signal.raise_signal(signal.SIGINT)
+        return message
+
+    def send_message(self, message, seconds=None):
+        signal.raise_signal(signal.SIGINT)
+        super().send_message(message, seconds)
+
+
+ECHO = {"do": "echo", "number": 7}
+
+
+@pytest.fixture
+def replies_to():
+    """What a runner that is interrupted all the time replies to requests, and to an echo after them."""
+    before = signal.getsignal(signal.SIGINT)
+
+    def replies_to(*requests):
+        ours, theirs = socket.socketpair()
+        runner = inside.Runner(Interrupted(theirs, objects=inside.make_object), None)
+        signal.signal(signal.SIGINT, runner.stop)
+        channel = Channel(ours)
+        with ours, theirs:
+            for request in (*requests, ECHO):
+                channel.send(request)
+            ours.shutdown(socket.SHUT_WR)
+            runner.serve()
+            theirs.close()
+            heard = []
+            with pytest.raises(WireError, match="is gone"):
+                while True:
+                    heard.append(channel.receive())
+        return heard
+
+    yield replies_to
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_breaks_no_message(replies_to):
+    stopped, echo = {"interrupted": True}, {"echo": 7}
+    assert replies_to() == [echo]
+    assert replies_to({"do": "try_to_read", "paths": []}) == [stopped, echo]
+    questions = {"do": "answer", "details": [[]], "questions": [[0, "call", 0, None, None]] * 3}
+    assert replies_to(questions) == [stopped, echo], "the first question that is stopped is the last"
+    assert replies_to(ECHO, ECHO) == [echo, echo, echo]
+
+
 def test_an_interrupt_that_comes_too_late_is_not_taken_for_an_answer():
     warm = work.warm_process()
     warm.prepare("padding_mask", visible_sources("padding_mask"))
     runner = Runner(warm, Limits())
     try:
-        runner.channel.send({"do": "run", "source": "1"})
-        assert select.select([runner.channel.connection], [], [], 60)[0], "it has finished, but nobody has heard it yet"
-        runner.stop_what_it_does()
+        for _ in range(100):
+            runner.channel.send({"do": "run", "source": "1"})
+            assert select.select([runner.channel.connection], [], [], 60)[0], "it has finished, nobody has heard it"
+            runner.stop_what_it_does()
         assert runner.run("print(7)", 60).printed == "7\n"
     finally:
         runner.bury()

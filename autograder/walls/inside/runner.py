@@ -13,10 +13,11 @@ import importlib.machinery
 import linecache
 import marshal
 import os
+import signal
 import socket
 import sys
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -79,6 +80,8 @@ class Runner:
         self.cells = cells
         self.benches: dict[int, Any] = {}
         self.given: dict[int, bytes] = {}  # the last replies to questions that are asked several times
+        self.may_be_stopped = False
+        self.was_stopped = False
 
     @functools.cached_property
     def bench_module(self) -> Any:
@@ -87,16 +90,41 @@ class Runner:
     def serve(self) -> None:
         while True:
             try:
-                message = self.channel.receive()
-                reply = getattr(self, "do_" + message.pop("do"))(**message)
-            except KeyboardInterrupt:
-                reply = {"interrupted": True}
+                reply = self.attend(**self.channel.receive())
             except WireError:
                 return
-            except Exception as error:  # student code may have broken whatever this relies on
-                reply = {"broken": f"{type(error).__name__}: {error}"}
             if reply is not None:
                 self.reply(reply)
+
+    def attend(self, do: str, **details: Any) -> dict[str, Any] | None:
+        """The reply to a request, if there is one."""
+        method = getattr(self, f"do_{do}")
+        try:
+            return method(**details) if do in ("answer", "echo") else self.stoppable(method, **details)
+        except KeyboardInterrupt:
+            return {"interrupted": True}
+        except WireError:
+            raise
+        except Exception as error:  # student code may have broken whatever this relies on
+            return {"broken": f"{type(error).__name__}: {error}"}
+
+    def stoppable(self, do: Callable[..., Any], *details: Any, **named: Any) -> Any:
+        """What comes of it. An interrupt ends it, and ends nothing else: a message of which only half was read or
+        written would make nonsense of all that follow."""
+        self.may_be_stopped = True
+        try:
+            if self.was_stopped:
+                raise KeyboardInterrupt
+            return do(*details, **named)
+        finally:
+            self.may_be_stopped = False
+
+    def stop(self, *_: Any) -> None:
+        """The handler of interrupts: one raises KeyboardInterrupt at most once."""
+        self.was_stopped = True
+        if self.may_be_stopped:
+            self.may_be_stopped = False
+            raise KeyboardInterrupt
 
     def reply(self, reply: dict[str, Any]) -> None:
         try:
@@ -133,7 +161,8 @@ class Runner:
         return {"readable": [path for path in paths if can_be_read(path)]}
 
     def do_echo(self, number: int) -> dict[str, Any]:
-        """Say that everything before this has been answered."""
+        """Say that everything before this has been answered. The interrupt that the judge has sent before is over."""
+        self.was_stopped = False
         return {"echo": number}
 
     def do_begin_anew(self) -> None:
@@ -162,12 +191,12 @@ class Runner:
         """
         for bench, operation, place, built, number in questions:
             try:
-                message = self.answer(number, self.do_ask(bench, operation, details[place], built))
+                message = self.stoppable(self.answer, number, bench, operation, details[place], built)
             except KeyboardInterrupt:
                 self.given = {}
                 self.channel.hold(encode({"interrupted": True}))
                 break
-            except Exception as error:  # as in `serve`
+            except Exception as error:  # as in `attend`
                 self.given = {}
                 message = encode({"broken": f"{type(error).__name__}: {error}"})
             self.channel.hold(message)
@@ -175,9 +204,9 @@ class Runner:
                 self.channel.send_message(b"")
         self.channel.send_message(b"")
 
-    def answer(self, number: int | None, reply: dict[str, Any]) -> bytes:
-        """The message with a reply, or the one that says that it is the same again."""
-        message = encode(reply)
+    def answer(self, number: int | None, *question: Any) -> bytes:
+        """The message with the reply to a question, or the one that says that it is the same again."""
+        message = encode(self.do_ask(*question))
         if number is None:
             return message
         if self.given.get(number) == message:
@@ -245,9 +274,13 @@ def rehearse(cells: Cells) -> None:
     del cells.shell.user_ns["rehearsed"]
 
 
-def serve(connection: Any, cells: Cells) -> None:
-    """Serve one judge over this connection, then end the process without running anything of the student's again."""
+def serve(connection: Any, cells: Cells, standing: Sequence[str]) -> None:
+    """Say which walls stand and serve one judge over this connection. Then end the process without running anything of
+    the student's again."""
     try:
-        Runner(Channel(connection, objects=make_object), cells).serve()
+        runner = Runner(Channel(connection, objects=make_object), cells)
+        signal.signal(signal.SIGINT, runner.stop)
+        runner.channel.send({"walls": standing})
+        runner.serve()
     finally:
         os._exit(0)

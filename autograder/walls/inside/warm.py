@@ -220,7 +220,6 @@ class Warm:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
             nowhere = os.open(os.devnull, os.O_RDWR)
             for standard in (0, 1, 2):  # what is written past Python must not fill a pipe that all runners share
                 os.dup2(nowhere, standard)
@@ -231,8 +230,7 @@ class Warm:
                 limits, scratch=scratch, hidden=list(secrets), keep=[0, 1, 2, fd], walls=order["walls"]
             )
             sys.path[0] = ""  # where a notebook is run: a cell may write a module there, and another import it
-            runner.Channel(connection).send({"walls": standing})
-            runner.serve(connection, self.cells)
+            runner.serve(connection, self.cells, standing)
         finally:
             os._exit(1)
 
