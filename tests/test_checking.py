@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import warnings
 
@@ -17,7 +18,7 @@ from course_lib.checking.grading import grade
 from course_lib.checking.inputs import AffineMap
 from course_lib.checking.memory import Memory, Moment
 from course_lib.checking.merge import merged
-from course_lib.checking.ours import known_answers
+from course_lib.checking.ours import ask, known_answers
 from course_lib.checking.properties import Examination
 from course_lib.checking.report import CheckResult, Report
 from course_lib.checking.subject import Event, Subject, same_trace
@@ -512,6 +513,16 @@ def test_an_answer_for_which_there_was_no_memory_is_not_remembered(error):
         known_answers(program, question)
     fails.clear()
     assert same_trace(known_answers(program, question).trace, known_answers(CAUSAL.reference, question).trace)
+
+
+def test_a_diagnosis_puts_no_difference_into_words(monkeypatch):
+    """It compares many programs, and nobody reads what is wrong with each."""
+    words = []
+    monkeypatch.setattr(Difference, "in_words", lambda self: words.append(self) or "")
+    softmax = all_exercises()["softmax"]
+    questions = list(itertools.product(softmax.properties, softmax.cases))
+    answers = [ask(mistake, question) for mistake in softmax.misconceptions for question in questions]
+    assert answers and all(each.is_complete for each in answers) and not words
 
 
 STRANGE = {
