@@ -13,7 +13,7 @@ from torch import nn
 from course_lib.checking.bench import Bench, Opaque, StudentError, plain
 from course_lib.checking.difference import Difference, describe_shape_mismatch
 from course_lib.checking.exercise import Property
-from course_lib.checking.expect import Failure, as_shape, expect_equal, expect_mask
+from course_lib.checking.expect import Failure, as_shape, expect_equal, expect_mask, is_close
 from course_lib.checking.grading import grade
 from course_lib.checking.inputs import AffineMap
 from course_lib.checking.memory import Memory, Moment
@@ -534,8 +534,20 @@ STRANGE = {
 }
 
 
+@pytest.mark.filterwarnings("error")  # a student would see a warning above the report
 @pytest.mark.parametrize("value", STRANGE.values(), ids=STRANGE)
 @pytest.mark.parametrize("name", ["softmax", "sequence_loss", "causal_mask", "train_step"])
 def test_an_answer_that_is_no_number_or_no_text_is_wrong_and_nothing_else(name, value):
     report = grade(all_exercises()[name], Subject(lambda *_: value))
     assert (report.points, report.passed) == (0, False)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["softmax", "apply_rope"])
+@pytest.mark.parametrize("imaginary", [0j, 1j])
+def test_complex_numbers_are_not_the_real_ones_in_them(name, imaginary):
+    exercise = all_exercises()[name]
+    report = grade(exercise, Subject(lambda *args: exercise.reference(*args) + imaginary))
+    (failed,) = [each for each in report.checks if each.passed is False]
+    assert "should hold floating point numbers, but its dtype is torch.complex128" in failed.message
+    assert not is_close(torch.ones(3) + 1j, torch.ones(3)) and is_close(torch.ones(3) + 0j, torch.ones(3))

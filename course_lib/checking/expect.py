@@ -46,7 +46,8 @@ def is_close(got: Tensor, want: Tensor, rtol: float = RTOL, atol: float = ATOL) 
         return False
     if got.dtype == want.dtype and torch.equal(got, want):  # much faster, and often enough
         return True
-    got, want = got.detach().to(torch.float64), want.detach().to(torch.float64)
+    dtype = torch.complex128 if got.is_complex() or want.is_complex() else torch.float64
+    got, want = got.detach().to(dtype), want.detach().to(dtype)
     return torch.allclose(got, want, rtol=rtol, atol=atol, equal_nan=True)
 
 

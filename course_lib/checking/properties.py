@@ -170,6 +170,7 @@ def can_be_drawn(got: Any, want: Any) -> bool:
         and isinstance(want, Tensor)
         and got.shape == want.shape
         and got.dim() >= 2
+        and not got.is_complex()
         and bool(Difference(got, want).where().any())
     )
 

@@ -79,4 +79,5 @@ def number_of_tensor(tensor: Tensor) -> float:
 
 def squashed(tensor: Tensor) -> Tensor:
     """All values, large ones brought near, so that rounding stays rounding; NaN and infinities as numbers."""
-    return torch.asinh(tensor.detach().double().flatten()).nan_to_num(40.0, 50.0, -50.0)
+    parts = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor  # torch warns of other ways
+    return torch.asinh(parts.detach().double().flatten()).nan_to_num(40.0, 50.0, -50.0)

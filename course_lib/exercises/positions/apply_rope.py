@@ -524,13 +524,31 @@ def swaps_the_features_of_a_pair(x, positions):
     return turned.flatten(start_dim=-2)
 
 
-@apply_rope.alternative
-def as_complex_numbers(x, positions):
+@apply_rope.misconception
+def stays_with_complex_numbers(x, positions):
+    """You turn each pair as one complex number and return the complex numbers. A feature is real: from each complex
+    number come two again, side by side."""
+    return turned_as_complex_numbers(x, positions)
+
+
+@apply_rope.misconception
+def keeps_only_the_real_parts(x, positions):
+    """You turn each pair as one complex number and return only its real part, the pair's first feature. The second one is
+    lost."""
+    return turned_as_complex_numbers(x, positions).real.to(x.dtype)
+
+
+def turned_as_complex_numbers(x, positions):
     d = x.shape[-1]
     frequencies = 1.0 / 10000 ** (torch.arange(0, d, 2, dtype=torch.float64) / d)
     turns = torch.polar(torch.ones(len(positions), d // 2, dtype=torch.float64), torch.outer(positions, frequencies))
     numbers = torch.view_as_complex(x.double().reshape(*x.shape[:-1], -1, 2))
-    return torch.view_as_real(numbers * turns).flatten(-2).to(x.dtype)
+    return numbers * turns  # (..., time, d/2)
+
+
+@apply_rope.alternative
+def as_complex_numbers(x, positions):
+    return torch.view_as_real(turned_as_complex_numbers(x, positions)).flatten(-2).to(x.dtype)
 
 
 @apply_rope.alternative
