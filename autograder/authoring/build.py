@@ -48,6 +48,7 @@ from autograder.authoring.glossary import FILE as GLOSSARY
 from autograder.authoring.glossary import Glossary, GlossaryError
 from autograder.authoring.minutes import minutes
 from autograder.classroom.course import Course, put_own_commands_on_path
+from autograder.errors import CourseError
 from autograder.files import content_of, told_of_kept_files, write_whole
 from autograder.hidden import all_hidden
 from autograder.project import PROJECT
@@ -606,7 +607,7 @@ def main(arguments: list[str] | None = None) -> int:
     logging.getLogger("traitlets").setLevel(logging.ERROR)
     try:
         files = build()
-    except SourceError as error:
+    except (SourceError, CourseError) as error:
         print(error, file=sys.stderr)
         return 1
     stale = stale_files(files)
