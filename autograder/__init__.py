@@ -9,7 +9,7 @@
 `reporting`   feedback for students, a report for the instructor, tables for the LMS
 `working_copy`  the student's own copy of the notebooks; `project` where their sources lie
 `files`       writes what commands write, and keeps what people made; `errors` what an instructor is told
-`quick_imports`  nbgrader without what no command needs
+`suggest`     the commands that messages suggest; `quick_imports` nbgrader without what no command needs
 """
 
 import sys

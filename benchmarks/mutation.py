@@ -3,7 +3,7 @@
 Each variant of a reference is wrong, unless it is the reference in other words: those are listed in
 `equivalent_variants.txt`. An accepted variant that is not listed there is a hole in a check. A variant that is named by
 a misconception about a statement other than the changed one got a false name, unless it is listed in
-`same_mistakes.txt`. Both have to be 0. With `--write`, the rows are kept in `mutation.md`.
+`same_mistakes.txt`. Both have to be 0. With `--write`, the rows are kept in `mutation.md`, their sums in the README.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from course_lib.exercises import exercises_to_build
 EQUIVALENT = Path(__file__).with_name("equivalent_variants.txt")
 SAME_MISTAKE = Path(__file__).with_name("same_mistakes.txt")
 TABLE = Path(__file__).with_name("mutation.md")
+README = Path(__file__).parents[1] / "README.md"
+IN_README = re.compile(r"[\d,]+; [\d,]+ are accepted")
 HEAD = """# What the checks say about small changes of the references
 
 Written by `python -m benchmarks mutation --write`. Each variant is a reference under one small change. *Equivalent*: it
@@ -72,9 +74,16 @@ def kept_lines() -> dict[str, Line]:
 
 
 def keep(lines: list[Line]) -> None:
-    """Write the table: these lines in place of the former ones of the same exercises."""
+    """Write the table: these lines in place of the former ones of the same exercises. Its sums go into the README."""
     known = kept_lines() | {line[0]: line for line in lines}
-    TABLE.write_text(table([known[name] for name in exercises_to_build() if name in known]), encoding="utf-8")
+    every = [known[name] for name in exercises_to_build() if name in known]
+    TABLE.write_text(table(every), encoding="utf-8")
+    README.write_text(IN_README.sub(in_readme(every), README.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def in_readme(lines: list[Line]) -> str:
+    _, variants, _, _, equivalent, *_ = total(lines)
+    return f"{variants:,}; {equivalent:,} are accepted"
 
 
 def run(write: bool = False, only: list[str] | None = None) -> list[Row]:

@@ -19,7 +19,15 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 from autograder.authoring.build import solution_notebook
-from autograder.authoring.claims import FAST, LIBRARY, SECONDS_FOR_A_CELL, data_used_by, modules_used_by, without_words
+from autograder.authoring.claims import (
+    FAST,
+    LIBRARY,
+    SECONDS_FOR_A_CELL,
+    data_used_by,
+    modules_used_by,
+    parts_used_by,
+    without_words,
+)
 from autograder.files import write_whole
 from autograder.working_copy import ROOT
 
@@ -37,7 +45,7 @@ def digest_of(stem: str, is_whole: bool) -> str:
     """Changes with whatever the outputs of a notebook depend on."""
     code = "\n".join(cell.source for cell in solution_notebook(stem).cells if cell.cell_type == "code")
     modules = modules_used_by(code)
-    texts = [without_words(text) for text in (code, *(path.read_text(encoding="utf-8") for path in modules))]
+    texts = [without_words(text) for text in (code, *parts_used_by(code, modules))]
     digest = hashlib.sha256("\0".join([*texts, metadata.version("torch"), str(is_whole)]).encode())
     for path in (*data_used_by(modules), *drawing_files()):
         digest.update(path.read_bytes())

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks import commands, grading, inside
+from benchmarks import commands, grading, inside, mutation
 from benchmarks.__main__ import NAMES
 from benchmarks.tables import Row, at_least, at_most, markdown, side_by_side, timed
+from course_lib.exercises import exercises_to_build
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -39,6 +41,30 @@ def test_rows():
         "| time | 1.50 s | ≤ 2 s | yes |",
         "| remark | 3 |  |  |",
     ]
+
+
+def test_what_was_found_by_mutation_is_about_the_exercises_that_there_are():
+    """--write removes what was dropped, whatever exercise is named."""
+    names, kept = list(exercises_to_build()), mutation.kept_lines()
+    assert list(kept) == names, "run `python -m benchmarks mutation --write --only` with the exercises that differ"
+    assert mutation.in_readme(list(kept.values())) in (ROOT / "README.md").read_text(encoding="utf-8")
+    for file in (mutation.EQUIVALENT, mutation.SAME_MISTAKE):
+        found = set(re.findall(r"^(\w+) \| ", file.read_text(encoding="utf-8"), re.MULTILINE))
+        assert found and found <= set(names), f"{file.name} has lines on exercises that are gone"
+
+
+def test_writing_the_findings_changes_the_table_and_the_sums_in_the_readme(monkeypatch, tmp_path):
+    for name in ("TABLE", "README"):
+        copy = tmp_path / name
+        copy.write_bytes(getattr(mutation, name).read_bytes())
+        monkeypatch.setattr(mutation, name, copy)
+    before = mutation.README.read_text()
+    first, *_ = mutation.kept_lines().values()
+    mutation.keep([(first[0], first[1] + 1000, *first[2:])])
+    sums = mutation.in_readme(list(mutation.kept_lines().values()))
+    assert sums in mutation.README.read_text() != before
+    mutation.keep([first])
+    assert mutation.README.read_text() == before
 
 
 def test_timing():

@@ -76,6 +76,8 @@ def test_neighbours_are_linked(stem):
 # --- sources with mistakes ------------------------------------------------------------------------------
 
 TITLE = "# %% [markdown]\n# # Masks\n\n"
+BEGIN, END = "    ### BEGIN SOLUTION\n", "    ### END SOLUTION\n"
+STUB = f"{TITLE}# %% exercise causal_mask\ndef causal_mask(n):\n{BEGIN}    return 1\n{END}"
 
 
 @pytest.mark.parametrize(
@@ -89,6 +91,14 @@ TITLE = "# %% [markdown]\n# # Masks\n\n"
         ("# %%\n1\n", "first cell has to be the title"),
         (TITLE + '# %%\ntriangle = yours("causal_mask", causal_mask)\n', "after the check of causal_mask"),
         (TITLE + "# %% [markdown]\n# {{question why_causal}}\n", "no cell `answer why_causal`"),
+        (TITLE + "# %% [markdown]\n# {{exersise causal_mask}}\n", "{{exersise causal_mask}} is not one of the marks"),
+        (TITLE + "# %% answer why 3 [markdown]\n# Because.\n", "answer why needs ### BEGIN SOLUTION"),
+        (STUB.replace(END, ""), "exercise causal_mask needs ### BEGIN SOLUTION and, below it, ### END SOLUTION"),
+        (STUB.replace(BEGIN, "").replace(END, END + BEGIN), "BEGIN SOLUTION and, below it, ### END SOLUTION"),
+        (STUB.replace("exercise causal_mask", ""), "neither an exercise nor an answer contains a solution"),
+        (STUB.replace("(n)", "(length)"), r"takes \(length\), but in course_lib/masks.py it takes \(n\)"),
+        (STUB.replace("def causal_mask", "def mask"), "does not define causal_mask"),
+        (STUB.replace("def causal_mask", "de causal_mask"), "not valid Python: invalid syntax"),
     ],
 )
 def test_mistakes_in_a_source_are_named(tmp_path, monkeypatch, source, words):
@@ -96,6 +106,34 @@ def test_mistakes_in_a_source_are_named(tmp_path, monkeypatch, source, words):
     monkeypatch.setattr(build, "SOLUTIONS", tmp_path)
     with pytest.raises(build.SourceError, match=words):
         build.solution_notebook("02_masks")
+
+
+def test_what_a_class_takes_is_what_its_init_takes():
+    assert build.arguments_in(
+        "class A:\n    def f(self, x): ...\n    def __init__(self, a, *b, c=1, **d): ...", "A"
+    ) == [*"abcd"]
+    assert build.arguments_in("class A(B): ...", "A") == []
+
+
+CELL = re.compile(r"# %% exercise window_mask\n.*?(?=# %% )", re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "words"),
+    [
+        (CELL, "the notebook has no cell `# %% exercise window_mask`"),
+        (re.compile(r"# %% check window_mask\n.*\n"), "the notebook has no cell `# %% check window_mask`"),
+        (re.compile(r"\{\{exercise window_mask\}\}"), "the notebook has no {{exercise window_mask}} in its text"),
+    ],
+)
+def test_an_exercise_that_is_registered_has_to_be_in_the_notebook(tmp_path, monkeypatch, left_out, words):
+    source, count = left_out.subn("", build.source_text("02_masks"))
+    assert count == 1
+    (tmp_path / "02_masks.py").write_text(source)
+    (tmp_path / "glossary.md").write_text((build.SOLUTIONS / "glossary.md").read_text())
+    monkeypatch.setattr(build, "SOLUTIONS", tmp_path)
+    with pytest.raises(build.SourceError, match=f"masks/__init__.py has the exercise window_mask, but {words}"):
+        build.build()
 
 
 def built(tmp_path, monkeypatch, source):
@@ -111,7 +149,8 @@ def test_a_figure_is_folded_behind_its_title(tmp_path, monkeypatch):
 
 
 def test_a_question_says_its_points(tmp_path, monkeypatch):
-    source = "# %% [markdown]\n# {{question why}}. Why?\n\n# %% answer why 3 [markdown]\n# Because.\n"
+    solved = "# ### BEGIN SOLUTION\n# Because.\n# ### END SOLUTION\n"
+    source = f"# %% [markdown]\n# {{{{question why}}}}. Why?\n\n# %% answer why 3 [markdown]\n{solved}"
     question, answer = built(tmp_path, monkeypatch, source)
     assert question.source == "**In your own words** · 3 points, marked by hand. Why?"
     assert answer.metadata.nbgrader.points == 3
@@ -132,4 +171,11 @@ def test_check_option_tells_what_is_out_of_date(tmp_path, monkeypatch, capsys):
 
 
 def test_no_notebook_takes_a_newcomer_more_than_two_and_a_half_hours():
-    assert {stem: build.minutes_of(stem) for stem in build.stems() if build.minutes_of(stem) > 150} == {}
+    assert build.MOST_MINUTES == 150
+    assert build.too_long() == []
+
+
+def test_the_build_says_which_notebook_takes_too_long(monkeypatch):
+    monkeypatch.setattr(build, "minutes_of", lambda stem: 155 if stem == "02_masks" else 150)
+    (sentence,) = build.too_long()
+    assert sentence.startswith("02_masks would take a newcomer 155 minutes. No notebook may take more than 150")

@@ -141,6 +141,11 @@ def test_words_make_no_proof_stale_but_code_modules_and_data_do(source, monkeypa
     assert not changed(library / "training.py", b'"""', b'"""Another word. ')
     assert not changed(library / "plotting.py", b"\nfrom torch import Tensor", b"\nx = 1\nfrom torch import Tensor")
     assert not changed(library / "decoding.py", b"give equally many", b"give the same number")  # in an error's message
+    assert not changed(
+        library / "masks.py", b"\n# --- masks at work", b"\ndef new_mask(n):\n    return n\n\n\n# --- masks at work"
+    )
+    assert not changed(library / "masks.py", b"distance <= radius", b"distance < radius")  # no translator has a window
+    assert changed(library / "masks.py", b"torch.tril(everything, diagonal=0)", b"torch.tril(everything, diagonal=1)")
     assert changed(source, b"0.25", b"0.26")
     assert changed(library / "translation.py", b"LONGEST_ANSWER = 40", b"LONGEST_ANSWER = 41")
     assert changed(

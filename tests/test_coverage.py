@@ -94,6 +94,16 @@ def test_a_row_that_names_nothing_is_refused(row, message):
         coverage.line(row, columns)
 
 
+def test_all_rows_that_name_nothing_are_told_at_once(tmp_path):
+    rows = "\n".join(f'[C00{i}]\narticles = [1]\nidea = "-"\nreason = "-"\nexercises = ["gone{i}"]' for i in (1, 2))
+    (tmp_path / "coverage.toml").write_text(rows)
+    with pytest.raises(CoverageError) as raised:
+        coverage.ideas_page(tmp_path / "coverage.toml")
+    assert str(raised.value).splitlines() == [
+        f"docs/coverage.toml, row C00{i}: there is no exercise 'gone{i}'." for i in (1, 2)
+    ]
+
+
 def test_a_reason_stands_behind_the_sections():
     row = Row("E001", [1], says="a slip", taught=["02 Padding"], reason="Not all of it.")
     assert taught_in(row).endswith("Padding). Not all of it.")

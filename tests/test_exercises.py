@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from course_lib.checking.subject import Subject, same_answer
 from course_lib.exercises import all_exercises, exercises_to_build
 
 EXERCISES = list(exercises_to_build().values())
+OUR_SLIP = re.compile(r"raised (NameError|AttributeError: module )")
 
 
 def of_each(exercises):
@@ -35,12 +37,18 @@ def report_on(exercise: Exercise, obj) -> Report:
     return refusal(exercise, obj) or grade(exercise, Subject(obj))
 
 
+def require_none(found: list[str], what_to_do: str) -> None:
+    """Fail with all that was found, which pytest would shorten otherwise, and with what an author can do about it."""
+    assert not found, "\n\n".join([what_to_do, *found])
+
+
 def failed_message(report: Report) -> str:
     return next(check.message for check in report.checks if check.passed is False)
 
 
 @every_exercise
 def test_is_complete(exercise):
+    assert exercise.name in all_hidden(), f"write its hidden cases in autograder/hidden/{exercise.topic}.py"
     assert len(exercise.properties) >= 4
     assert len(exercise.misconceptions) >= 5
     assert len(exercise.alternatives) >= 3
@@ -52,33 +60,88 @@ def test_is_complete(exercise):
 
 
 @every_exercise
+def test_misconceptions_speak_in_sentences(exercise):
+    paragraphs = {wrong.__name__: inspect.getdoc(wrong).split("\n\n") for wrong in exercise.misconceptions}
+    cut = [f"{name}: {said}" for name, all_said in paragraphs.items() for said in all_said if not is_sentence(said)]
+    require_none(cut, "Students read the docstrings of misconceptions: each paragraph ends a sentence.")
+
+
+def is_sentence(text: str) -> bool:
+    return text.rstrip().endswith((".", "!", "?", "…", ")"))
+
+
+@every_exercise
+def test_cases_and_answers_have_the_arguments_of_the_reference(exercise):
+    names = list(inspect.signature(exercise.reference).parameters)
+    if not exercise.is_class:
+        for case in exercise.cases:
+            expected = [name for name in names if name in case]
+            assert list(case) == expected, f"the arguments of the case {case} are not those of {exercise.call}"
+    others = [*exercise.misconceptions, *exercise.alternatives]
+    odd = [each.__name__ for each in others if not takes_as_many(each, len(names))]
+    require_none(odd, f"These cannot be called as {exercise.call}:")
+
+
+def takes_as_many(program, count: int) -> bool:
+    try:
+        inspect.signature(program).bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+@every_exercise
 def test_reference_is_right(exercise):
     report = report_on(exercise, exercise.reference)
-    assert report.passed, report
+    assert report.passed, str(report)
     assert report.points == report.max_points == exercise.max_points
-    assert check_hidden(exercise.name, exercise.reference, PUBLIC).passed
+    assert check_hidden(exercise.name, exercise.reference, PUBLIC).passed, on_hidden_cases(exercise, exercise.reference)
+
+
+def on_hidden_cases(exercise: Exercise, program) -> str:
+    """The report that no student sees: with the hidden case on which it fails."""
+    return f"on the hidden cases: {grade(exercise, Subject(program), all_hidden()[exercise.name].cases(PUBLIC))}"
 
 
 @every_exercise
 def test_alternatives_get_full_points(exercise):
-    reports = {right.__name__: report_on(exercise, right) for right in exercise.alternatives}
-    assert [f"{name}: {report}" for name, report in reports.items() if not report.passed] == []
+    reports = {right: report_on(exercise, right) for right in exercise.alternatives}
+    refused = [f"{right.__name__}: {report}" for right, report in reports.items() if not report.passed]
+    what_to_do = "The check refuses these alternatives. If they are right, make it accept them."
+    require_none(refused, what_to_do)
     assert {report.points for report in reports.values()} == {exercise.max_points}
-    reports = {right.__name__: check_hidden(exercise.name, right, PUBLIC) for right in exercise.alternatives}
-    assert [f"{name}: {report}" for name, report in reports.items() if not report.passed] == []
+    reports = {right: check_hidden(exercise.name, right, PUBLIC) for right in exercise.alternatives}
+    refused = [right for right, report in reports.items() if not report.passed]
+    require_none([f"{right.__name__}, {on_hidden_cases(exercise, right)}" for right in refused], what_to_do)
 
 
 @every_exercise
 def test_misconceptions_are_rejected_and_named(exercise):
     reports = {wrong: report_on(exercise, wrong) for wrong in exercise.misconceptions}
-    assert [f"{wrong.__name__}: {report}" for wrong, report in reports.items() if not is_rejected(report)] == []
-    assert [f"{wrong.__name__}: {report}" for wrong, report in reports.items() if not is_named(wrong, report)] == []
+    broken = [f"{wrong.__name__}: {report}" for wrong, report in reports.items() if is_broken(report)]
+    require_none(broken, "These misconceptions have a mistake of their own: they name something that does not exist.")
+    accepted = [f"{wrong.__name__}: {report}" for wrong, report in reports.items() if not is_rejected(report)]
+    require_none(accepted, "The check accepts these misconceptions. Add a case or a property that refuses them.")
+    nameless = [
+        f"{wrong.__name__} is called {report.misconception}: {report}"
+        for wrong, report in reports.items()
+        if not is_named(wrong, report)
+    ]
+    require_none(
+        nameless,
+        "These misconceptions are not named as themselves. If one gets the name of another, which does the same on all "
+        "cases, add a case in which the two differ, or drop one of them.",
+    )
     for case, answer in exercise.wanted.values():
         assert same_answer(answer, exercise.reference(**case)), "a property has changed the right answer that is kept"
 
 
 def is_rejected(report: Report) -> bool:
     return report.outcome in ("wrong", "raised") and (report.points < report.max_points or is_advised(report))
+
+
+def is_broken(report: Report) -> bool:
+    return report.outcome == "raised" and OUR_SLIP.search(str(report)) is not None
 
 
 def is_advised(report: Report) -> bool:
@@ -100,7 +163,8 @@ def test_misconceptions_fail_the_hidden_cases_too(exercise):
     hidden = all_hidden()[exercise.name]
     cases = hidden.cases(PUBLIC)
     found = [(wrong, grade(exercise, Subject(wrong), cases, is_diagnosed=False)) for wrong in exercise.misconceptions]
-    assert [wrong.__name__ for wrong, report in found if not is_rejected(report)] == []
+    accepted = [wrong.__name__ for wrong, report in found if not is_rejected(report)]
+    require_none(accepted, "On the hidden cases these misconceptions are right. Add a case on which they show.")
     reports = [(wrong, conceal(hidden, report)) for wrong, report in found if not is_advised(report)]
     assert [wrong.__name__ for wrong, report in reports if report.points != 0] == []
     assert {report.max_points for _, report in reports} == {hidden.points}
@@ -357,4 +421,4 @@ def module_that(forward, exercise: Exercise):
 def test_nonsense_earns_at_most_a_quarter(exercise):
     for name, answer in nonsense(exercise):
         report = report_on(exercise, answer)
-        assert report.points <= exercise.max_points / 4, (name, report)
+        assert report.points <= exercise.max_points / 4, f"{name} earns more than a quarter of the points: {report}"

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import stat
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from torch import Tensor
 from traitlets.config import PyFileConfigLoader
 
 from autograder import cli
+from autograder import hidden as hidden_package
 from autograder.authoring.release import release
 from autograder.classroom import seed as seeds
 from autograder.classroom.course import Course, CourseError
@@ -148,6 +150,18 @@ def test_a_wrong_answer_is_told_nothing_of_the_case():
     report = check_hidden("squared_distances", lambda a, b: torch.cdist(a, b), PUBLIC)
     assert report.points == 0
     assert not re.search(r"input|shape|tensor|\d\.\d\d", report.checks[0].message)
+
+
+def test_cases_of_an_exercise_that_is_gone_are_named(monkeypatch):
+    assert "window_mask" in all_hidden()
+    monkeypatch.delattr(sys.modules["course_lib.exercises.masks"], "window_mask")
+    monkeypatch.delitem(sys.modules, "autograder.hidden.masks")
+    monkeypatch.setattr(hidden_package, "HIDDEN", {})
+    words = (
+        "hidden/masks.py makes cases for window_mask, but course_lib/exercises/masks/__init__.py has no such exercise"
+    )
+    with pytest.raises(CourseError, match=words):
+        hidden_package.import_cases("masks")
 
 
 # --- the seed of a class ---------------------------------------------------------------------------------------------

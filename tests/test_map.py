@@ -81,6 +81,16 @@ def test_every_module_of_the_grader_and_of_the_engine_is_in_the_picture() -> Non
     assert set(grader) | set(engine) <= there | {"course_lib"}
 
 
+def test_the_docstring_of_each_package_names_its_modules() -> None:
+    packages = {path.parent for path in (ROOT / "autograder").rglob("__init__.py")} | {ROOT / "course_lib/checking"}
+    missing = []
+    for package in packages - {ROOT / "autograder/hidden"}:  # a module for each topic
+        said = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
+        own = {path.stem for path in package.glob("*.py")} - {"__init__", "__main__"}
+        missing += [f"{package.name}: {name}" for name in sorted(own) if f"`{name}`" not in said]
+    assert missing == []
+
+
 def test_course_lib_never_imports_the_grader() -> None:
     found = [name for name, path in modules("course_lib") if any(t.startswith("autograder") for t in imported(path))]
     assert found == []

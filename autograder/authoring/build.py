@@ -23,8 +23,10 @@ table of all notebooks.
 from __future__ import annotations
 
 import argparse
+import ast
 import copy
 import functools
+import inspect
 import json
 import logging
 import re
@@ -46,6 +48,7 @@ from autograder.authoring.glossary import FILE as GLOSSARY
 from autograder.authoring.glossary import Glossary, GlossaryError
 from autograder.authoring.minutes import minutes
 from autograder.classroom.course import Course, put_own_commands_on_path
+from autograder.errors import CourseError
 from autograder.files import content_of, told_of_kept_files, write_whole
 from autograder.hidden import all_hidden
 from autograder.project import PROJECT
@@ -69,6 +72,9 @@ CLAIMS = "from autograder.authoring.claims import claim\n\n"  # comes before eac
 EXERCISE_MARK = re.compile(r"\{\{exercise (\w+)\}\}")
 YOURS = re.compile(r"""\byours\(\s*["'](\w+)["']""")
 QUESTION_MARK = re.compile(r"\{\{(open_)?question (\w+)\}\}")
+UNKNOWN_MARK = re.compile(r"\{\{[^{}\n]*\}*")
+SOLUTION_MARK = re.compile(r"### (BEGIN|END) SOLUTION")
+MOST_MINUTES = 150  # that a notebook may take a newcomer
 
 
 class SourceError(Exception):
@@ -135,6 +141,11 @@ def prepared(cell: NotebookNode, stem: str) -> Iterator[NotebookNode]:
     cell.metadata = nbformat.from_dict({})
     if cell.cell_type == "markdown":
         cell.source = with_marks_replaced(cell.source, stem)
+    if words[:1] not in (["exercise"], ["answer"]) and SOLUTION_MARK.search(cell.source):
+        raise SourceError(
+            f"{stem}: a cell that is neither an exercise nor an answer contains a solution. Write `# %% exercise NAME` "
+            f"above it, or remove the lines ### BEGIN SOLUTION and ### END SOLUTION:\n{cell.source}"
+        )
     match words:
         case []:
             yield cell
@@ -152,6 +163,7 @@ def prepared(cell: NotebookNode, stem: str) -> Iterator[NotebookNode]:
         case ["check", name]:
             yield from check_cells(cell, name, stem)
         case ["answer", name, points] if cell.cell_type == "markdown":
+            require_solution(cell, f"answer {name}", stem)
             yield marked(cell, name, solution=True, grade=True, points=float(points))
         case _:
             raise SourceError(f"{stem}: there is no kind of cell called {' '.join(words)!r}.")
@@ -163,7 +175,11 @@ def with_marks_replaced(text: str, stem: str) -> str:
     text = QUESTION_MARK.sub(lambda mark: question_line(mark[2], stem, is_open=bool(mark[1])), text)
     if "{{term" in text:
         text = with_terms_linked(text, stem)
-    return text.replace("{{map}}", course_map()) if "{{map}}" in text else text
+    text = text.replace("{{map}}", course_map()) if "{{map}}" in text else text
+    if unknown := UNKNOWN_MARK.search(text):
+        known = "exercise, question, open_question, term, map"
+        raise SourceError(f"{stem}: {unknown[0]} is not one of the marks that the build knows: {known}.")
+    return text
 
 
 def titled(source: str, title: str) -> str:
@@ -172,10 +188,43 @@ def titled(source: str, title: str) -> str:
 
 
 def exercise_cell(cell: NotebookNode, name: str, stem: str) -> NotebookNode:
-    known_exercise(name, stem)
-    if "### BEGIN SOLUTION" not in cell.source or "### END SOLUTION" not in cell.source:
-        raise SourceError(f"{stem}: the exercise {name} needs ### BEGIN SOLUTION and ### END SOLUTION.")
+    exercise = known_exercise(name, stem)
+    require_solution(cell, f"exercise {name}", stem)
+    wanted = list(inspect.signature(exercise.reference).parameters)
+    try:
+        found = arguments_in(cell.source, name)
+    except SyntaxError as error:
+        raise SourceError(f"{stem}: the cell `exercise {name}` is not valid Python: {error}") from None
+    if found is None:
+        raise SourceError(f"{stem}: the cell `exercise {name}` does not define {name}.")
+    if found != wanted:
+        raise SourceError(
+            f"{stem}: in the notebook, {name} takes ({', '.join(found)}), but in course_lib/{exercise.topic}.py it "
+            f"takes ({', '.join(wanted)}). Give the arguments the same names and the same order."
+        )
     return marked(cell, name, solution=True)
+
+
+def require_solution(cell: NotebookNode, what: str, stem: str) -> None:
+    """Only what stands between these marks is taken out of the students' notebook."""
+    marks = SOLUTION_MARK.findall(cell.source)
+    if not marks or marks != ["BEGIN", "END"] * (len(marks) // 2):
+        raise SourceError(f"{stem}: the {what} needs ### BEGIN SOLUTION and, below it, ### END SOLUTION.")
+
+
+def arguments_in(source: str, name: str) -> list[str] | None:
+    """What the function, or the `__init__` of the class, of this name takes. None if the source does not define it."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return arguments_of(node)
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            makers = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
+            return [argument for maker in makers for argument in arguments_of(maker)[1:]]
+    return None
+
+
+def arguments_of(function: ast.FunctionDef) -> list[str]:
+    return [node.arg for node in ast.iter_child_nodes(function.args) if isinstance(node, ast.arg)]
 
 
 def check_cells(cell: NotebookNode, name: str, stem: str) -> Iterator[NotebookNode]:
@@ -206,6 +255,23 @@ def require_order(cells: list[NotebookNode], stem: str) -> None:
             f"{stem}: the notebook has its exercises in the order {', '.join(checked)}, but "
             f"course_lib/exercises/{stem[3:]}/__init__.py says {', '.join(listed)}."
         )
+
+
+def require_every_exercise(notebook: NotebookNode, stem: str) -> None:
+    """The map and the points count every exercise that is registered, so the notebook has to hold each of them."""
+    ids = {cell.metadata.get("nbgrader", {}).get("grade_id") for cell in notebook.cells}
+    announced = EXERCISE_MARK.findall(source_text(stem))
+    for exercise in exercises_of(stem):
+        name = exercise.name
+        there = {
+            f"cell `# %% exercise {name}`": name in ids,
+            f"cell `# %% check {name}`": f"{name}_check" in ids,
+            f"{{{{exercise {name}}}}} in its text": name in announced,
+        }
+        for what, is_there in there.items():
+            if not is_there:
+                registered = f"course_lib/exercises/{exercise.topic}/__init__.py"
+                raise SourceError(f"{stem}: {registered} has the exercise {name}, but the notebook has no {what}.")
 
 
 def require_checked_before_yours(cells: list[NotebookNode], stem: str) -> None:
@@ -313,6 +379,16 @@ def points_of(stem: str) -> Points:
 
 def minutes_of(stem: str) -> int:
     return minutes(source_cells(stem), exercises_of(stem))
+
+
+def too_long() -> list[str]:
+    """A sentence for each notebook that takes a newcomer too long."""
+    return [
+        f"{stem} would take a newcomer {minutes_of(stem)} minutes. No notebook may take more than {MOST_MINUTES}: "
+        "shorten it, or put the exercise into another one."
+        for stem in stems()
+        if minutes_of(stem) > MOST_MINUTES
+    ]
 
 
 def exercises_of(stem: str) -> list[Exercise]:
@@ -470,7 +546,10 @@ def coverage_pages() -> dict[Path, str]:
 
 def build() -> dict[Path, str]:
     """Every file that is made from the sources: path -> content."""
-    solutions = {stem: as_text(solution_notebook(stem)) for stem in stems()}
+    notebooks = {stem: solution_notebook(stem) for stem in stems()}
+    for stem, notebook in notebooks.items():
+        require_every_exercise(notebook, stem)
+    solutions = {stem: as_text(notebook) for stem, notebook in notebooks.items()}
     files = {COURSE / "source" / stem / f"{stem}.ipynb": text for stem, text in solutions.items()}
     files |= {NOTEBOOKS / f"{stem}.ipynb": text for stem, text in release(solutions).items()}
     files |= {NOTEBOOKS / GLOSSARY: as_text(glossary_notebook())}
@@ -528,7 +607,7 @@ def main(arguments: list[str] | None = None) -> int:
     logging.getLogger("traitlets").setLevel(logging.ERROR)
     try:
         files = build()
-    except SourceError as error:
+    except (SourceError, CourseError) as error:
         print(error, file=sys.stderr)
         return 1
     stale = stale_files(files)
@@ -547,6 +626,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{path.relative_to(ROOT)} has no source any more: delete it.")
     if unlinked := unlinked_terms():
         print(f"No notebook links to these entries of the glossary: {', '.join(unlinked)}")
+    for sentence in too_long():
+        print(sentence)
     changed = [path for path in changed if not path.is_relative_to(COURSE)]
     print(f"{len(stems())} notebooks built, {len(changed)} files changed")
     return 0

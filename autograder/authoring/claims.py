@@ -150,7 +150,7 @@ def outcomes(notebook: NotebookNode) -> Iterator[Outcome]:
 
 
 def digest_of(stem: str) -> str:
-    """Changes with the code of the notebook, the modules and data it is measured with, and the version of torch.
+    """Changes with the code of the notebook, with what it uses of our modules and data, and with the version of torch.
 
     It does not change with words: comments, docstrings, texts that are only shown, and modules that only show or check.
     """
@@ -158,7 +158,7 @@ def digest_of(stem: str) -> str:
 
     code = "\n".join(cell.source for cell in source_cells(stem) if cell.cell_type == "code")
     modules = modules_used_by(code)
-    sources = (code, *(path.read_text(encoding="utf-8") for path in modules))
+    sources = (code, *parts_used_by(code, modules))
     texts = [without_words(without_shown_texts(source)) for source in sources]
     torch_pin = re.search(r"^torch==.*$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
     digest = hashlib.sha256("\0".join([*texts, torch_pin[0] if torch_pin else ""]).encode())
@@ -191,6 +191,50 @@ def imported(code: str) -> Iterator[Path]:
             path = LIBRARY.joinpath(*rest).with_suffix(".py")
             if first == LIBRARY.name and rest and rest[0] not in SHOWS_AND_CHECKS and path.is_file():
                 yield path
+
+
+def parts_used_by(code: str, modules: Sequence[Path]) -> list[str]:
+    """The texts of these modules without the functions and classes that are not used: a new exercise, whose reference
+    no other notebook uses yet, makes no proof of theirs stale."""
+    texts = [path.read_text(encoding="utf-8") for path in modules]
+    statements = [ast.parse(text).body for text in texts]
+    unused = {each for body in statements for each in body if may_be_unused(each)}
+    named = set(names_in(ast.parse(code)))
+    for body in statements:
+        named.update(*(names_in(each) for each in body if each not in unused))
+    while used := {each for each in unused if name_of(each) in named}:
+        named.update(*map(names_in, used))
+        unused -= used
+    return [without_lines(text, [each for each in body if each in unused]) for text, body in zip(texts, statements)]
+
+
+def may_be_unused(statement: ast.stmt) -> bool:
+    """Whether it does nothing but define a name. A decorator may do more, and Python itself calls `__getattr__`."""
+    name = name_of(statement)
+    return name != "" and not name.startswith("__") and not getattr(statement, "decorator_list", None)
+
+
+def name_of(statement: ast.stmt) -> str:
+    """The name of the function or class that it defines, if it defines one."""
+    return statement.name if isinstance(statement, ast.FunctionDef | ast.ClassDef) else ""
+
+
+def names_in(tree: ast.AST) -> Iterator[str]:
+    """Everything in a piece of code that may name a function or class, whatever module it is in."""
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name) | ast.Constant(value=str() as name)
+            ):
+                yield name
+
+
+def without_lines(text: str, statements: Sequence[ast.stmt]) -> str:
+    lines = text.splitlines(keepends=True)
+    for statement in statements:
+        for number in range(statement.lineno - 1, statement.end_lineno or statement.lineno):
+            lines[number] = ""
+    return "".join(lines)
 
 
 def data_used_by(modules: Sequence[Path]) -> list[Path]:

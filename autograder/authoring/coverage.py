@@ -160,12 +160,19 @@ def errata_page(source: Path) -> str:
 
 
 def page(head: str, source: Path, columns: dict[str, Callable[[Row], str]]) -> str:
-    """A table for each article."""
-    rows = read_rows(source)
+    """A table for each article. Raises: CoverageError, with a line for each row that names what is not there."""
+    rows, texts, wrong = read_rows(source), {}, []
+    for row in rows:
+        try:
+            texts[row.id] = line(row, columns)
+        except CoverageError as error:
+            wrong.append(f"docs/{source.name}, {error}")
+    if wrong:
+        raise CoverageError("\n".join(wrong))
     parts = [f"<!-- written by `make build` from {source.name} -->", head]
     for number, subject in ARTICLES.items():
         lines = [" | ".join(columns), "|".join("---" for _ in columns)]
-        lines += [line(row, columns) for row in rows if row.articles[0] == number]
+        lines += [texts[row.id] for row in rows if row.articles[0] == number]
         parts += [f"## Article {number}: {subject}", "\n".join(f"| {each} |" for each in lines)]
     return "\n\n".join(parts) + "\n"
 
@@ -174,7 +181,7 @@ def line(row: Row, columns: dict[str, Callable[[Row], str]]) -> str:
     try:
         return " | ".join(make(row) for make in columns.values())
     except CoverageError as error:
-        raise CoverageError(f"docs, row {row.id}: {error}.") from None
+        raise CoverageError(f"row {row.id}: {error}.") from None
 
 
 def taught_in(row: Row) -> str:

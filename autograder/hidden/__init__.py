@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autograder.classroom.seed import seed_of_this_process
+from autograder.errors import CourseError
 from autograder.hidden.draw import Draw as Draw
 from course_lib.checking.exercise import Case as Case
 from course_lib.checking.exercise import Exercise
@@ -104,10 +105,24 @@ def passes(exercise: Exercise, program: Callable[..., Any], cases: Sequence[Case
 def all_hidden() -> dict[str, Hidden]:
     """exercise name -> its hidden cases."""
     for topic in TOPICS:
-        importlib.import_module(f"{__name__}.{topic}")
+        import_cases(topic)
     for test in written_tests().values():
         hidden(test)(functools.partial(drawn_questions, test))
     return HIDDEN
+
+
+def import_cases(topic: str) -> None:
+    """Import the module of a topic. Raises: CourseError if it makes cases for an exercise that is gone."""
+    package = importlib.import_module(f"course_lib.exercises.{topic}")
+    try:
+        importlib.import_module(f"{__name__}.{topic}")
+    except AttributeError as error:
+        if error.obj is not package:
+            raise
+        raise CourseError(
+            f"autograder/hidden/{topic}.py makes cases for {error.name}, but course_lib/exercises/{topic}/__init__.py "
+            "has no such exercise."
+        ) from None
 
 
 def drawn_questions(exercise: WrittenTest, draw: Draw) -> list[Case]:

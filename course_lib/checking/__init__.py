@@ -3,6 +3,8 @@
 `exercise`   what an exercise is: its properties, misconceptions and alternatives
 `bench`      where the student's object lies, and what has to run beside it
 `subject`    the student's object, asked in plain data
+`memory`     what an object has answered already, so that a diagnosis need not ask it again
+`inputs`     arguments for cases: tensors, masks, and functions that can be sent to another process
 `settings`   models and optimisers for exercises that train
 `expect`     what a property says when it is not satisfied
 `difference` how two results differ, in words and as a picture
@@ -24,7 +26,7 @@
 `report`     what the student sees
 `errors`     common errors in plain words
 `patience`   ends a student's endless code
-`record`     what was tried, kept in one local file
+`record`     what was tried, kept in one local file; `overview` what is done, notebook by notebook
 `devices`    whether a module would work on another device
 `weights`    the ways in which students pack the same parameters
 `parts`      which of a student's parameters is which, in layers and stacks
