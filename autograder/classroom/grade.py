@@ -35,16 +35,21 @@ from autograder.judging import work
 from autograder.judging.judge import (
     CHECK,
     HIDDEN,
+    SET_UP,
     Patience,
     error_output,
     exercise_of,
     exercises_in,
+    grade_id_of,
+    is_set_up,
+    is_written_answer,
     optional_exercise,
     points_in,
 )
 from autograder.judging.rebuild import submitted_text
 from autograder.judging.verdict import Verdict, read_verdict, write_verdict
 from autograder.judging.work import Result, Task
+from autograder.project import SOLUTIONS, written_points_in
 from autograder.walls.sight import class_folders
 from autograder.walls.warm import Warm
 from course_lib.exercises import all_exercises
@@ -174,7 +179,7 @@ def plan(
 
 
 def require_current_points(course: Course, rules: AssignmentRules, released: NotebookNode) -> None:
-    """Refuse points that differ from those of the released notebook: a perfect answer could lose some."""
+    """Refuse points and exercises that differ from those of the released notebook: a perfect answer could lose some."""
     release = course.command("release", rules.name)
     again = f"Release again, then grade (no submission and no mark is lost): {release}"
     for cell in released.cells:
@@ -194,6 +199,28 @@ def require_current_points(course: Course, rules: AssignmentRules, released: Not
     optional = [name for cell in released.cells if (name := optional_exercise(cell)) and not rules.is_dropped(name)]
     if optional:
         raise CourseError(f"{optional[0]} counts in {rules.name} now, by class.toml, and did not before. {again}")
+    require_current_content(rules, released, again)
+
+
+def require_current_content(rules: AssignmentRules, released: NotebookNode, again: str) -> None:
+    """The same for the notebooks that an assignment is made of, and for written answers."""
+    before = [grade_id_of(cell).removeprefix(SET_UP) for cell in released.cells if is_set_up(cell)]
+    if before != list(rules.notebooks):
+        now, then = ", ".join(rules.notebooks), ", ".join(before)
+        raise CourseError(f"{rules.name} is made from {now} by class.toml, but was released from {then}. {again}")
+    sources = [(SOLUTIONS / f"{stem}.py").read_text(encoding="utf-8") for stem in rules.notebooks]
+    written = {name: points for source in sources for name, points in written_points_in(source).items()}
+    for cell in filter(is_written_answer, released.cells):
+        name, points = grade_id_of(cell), cell.metadata.nbgrader.points
+        worth = rules.points.get(name, written.get(name, points))
+        if points != worth:
+            then = f"was worth {points:g} when {rules.name} was released"
+            raise CourseError(f"{name} is worth {worth:g} points now, but {then}. {again}")
+    topics = {stem.partition("_")[2] for stem in rules.notebooks}
+    known = {exercise.name for exercise in all_exercises().values() if exercise.topic in topics} | written.keys()
+    unknown = sorted({*rules.drop, *rules.exercises, *rules.points} - known)
+    if unknown:
+        raise CourseError(f"class.toml names {unknown[0]}, which {rules.name} does not have. Correct it. {again}")
 
 
 def handed_in(course: Course, assignment: str, student: str) -> tuple[str | None, str]:
