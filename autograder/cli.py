@@ -188,13 +188,18 @@ def run_release(options: argparse.Namespace) -> int:
     course = course_of(options)
     assignments = options.assignments or assignments_of(course.rules())
     told: list[str] = []
-    with bar("releasing", len(assignments)) as progress:
-        for number, assignment in enumerate(assignments):
-            release(course, [assignment], new_seed=options.new_seed and number == 0, tell=told.append)
-            progress.advance(progress.task_ids[0])
-    say(f"{len(assignments)} released: {escape(str(course.root / 'release'))}")
-    for sentence in told:
-        say(f"  {escape(sentence)}")
+    done = 0
+    try:
+        with bar("releasing", len(assignments)) as progress:
+            for assignment in assignments:
+                release(course, [assignment], new_seed=options.new_seed and done == 0, tell=told.append)
+                done += 1
+                progress.advance(progress.task_ids[0])
+    finally:  # also if one of them cannot be released
+        if done:
+            say(f"{done} released: {escape(str(course.root / 'release'))}")
+        for sentence in told:
+            say(f"  {escape(sentence)}")
     return 0
 
 

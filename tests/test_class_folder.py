@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from grading import STEM, Here, hand_in, solved
+from nbgrader.apps import NbGraderAPI
 
 from autograder import cli
 from autograder.authoring import build
@@ -219,6 +220,65 @@ def test_a_release_that_fails_leaves_the_former_one_and_every_mark(course, monke
     assert marked_by_hand(course, "causal_mask_check") == 2.5
     assert grade(course, STEM, Here()).unchanged == ["ada"]
     assert not list(course.root.glob(".release*"))
+
+
+def test_marks_that_cannot_be_kept_stop_a_release_before_it_drops_anything(course, monkeypatch):
+    hand_in(course, "ada", solved())
+    grade(course, STEM, Here())
+    marked_by_hand(course, "causal_mask_check", 2.5)
+    (course.root / "kept").write_text("a file where the folder should be")
+    smaller = without("causal_mask")
+    monkeypatch.setattr(build, "solution_notebook", lambda stem: smaller)
+    with pytest.raises(FileExistsError):
+        release(course, [STEM])
+    assert marked_by_hand(course, "causal_mask_check") == 2.5
+    assert grade(course, STEM, Here()).unchanged == ["ada"]
+
+
+def test_a_mark_that_never_left_is_not_replaced_by_an_older_one(course, monkeypatch):
+    """As after an interruption between keeping the marks and dropping them."""
+    hand_in(course, "ada", solved())
+    grade(course, STEM, Here())
+    marked_by_hand(course, "causal_mask_check", 2.5)
+    (course.root / "kept").mkdir()
+    table = course.root / f"kept/marks_of_dropped_exercises_{STEM}.csv"
+    table.write_text("student,cell,score,comment\nada,causal_mask_check,1.0,\n")
+    release(course, [STEM])
+    assert marked_by_hand(course, "causal_mask_check") == 2.5
+    assert not table.exists()
+
+
+def test_an_interrupt_that_reaches_nbgrader_is_no_failure(course, monkeypatch, capsys):
+    def interrupted(*_, **__):
+        return {"success": False, "log": "[ERROR] Canceled", "error": "Traceback …\nKeyboardInterrupt\n"}
+
+    monkeypatch.setattr(NbGraderAPI, "generate_assignment", interrupted)
+    before = course.release(STEM).read_bytes()
+    assert cli.main(["--course", str(course.root), "release", STEM]) == 130
+    assert "Stopped" in capsys.readouterr().err
+    assert course.release(STEM).read_bytes() == before
+
+
+def test_marks_that_are_higher_than_the_points_now_are_told(course):
+    hand_in(course, "ada", solved())
+    grade(course, STEM, Here())
+    marked_by_hand(course, "why_low_loss", 2.0)
+    (course.root / "class.toml").write_text(f"[assignments.{STEM}]\npoints = {{ why_low_loss = 1 }}\n")
+    told: list[str] = []
+    release(course, [STEM], tell=told.append)
+    assert told == [
+        f"{STEM}: marks given by hand that are higher than what why_low_loss is worth now (1): 1. They count as they "
+        "are until you change them."
+    ]
+    assert marked_by_hand(course, "why_low_loss") == 2.0
+
+
+def test_a_release_that_fails_says_what_was_released_before_it(course, capsys):
+    (course.root / "class.toml").write_text(f'[assignments.{STEM}]\n[assignments.03_positions]\ndrop = ["x"]\n')
+    assert cli.main(["--course", str(course.root), "release"]) == 1
+    said = capsys.readouterr()
+    assert said.out.startswith("1 released: ")
+    assert "03_positions has no exercise x" in said.err
 
 
 def test_nothing_is_released_while_the_class_is_being_graded(course):
