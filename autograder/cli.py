@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
 import json
 import shlex
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_WALLS = (
     "This machine has no wall around student code. A submission could read every file of yours and use your network. "
     "Grade on a machine with walls, or, if you trust the class, add --without-walls. To see what is missing: {doctor}"
@@ -55,9 +57,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         err.print("Stopped. What was finished is saved.")
         return 130
+    except Exception as error:
+        sentence = about_the_machine(error)
+        if not sentence:
+            raise
+        err.print(f"[bold]{escape(sentence)}[/bold] What was finished is saved.", soft_wrap=True)
+        return 1
     finally:
         for sentence in told_of_kept_files():
             err.print(escape(sentence.replace("\x1b", "␛")), soft_wrap=True)
+
+
+def about_the_machine(error: Exception) -> str:
+    """What this machine refused: a file that cannot be written, a gradebook that cannot be used. Otherwise nothing."""
+    if isinstance(error, OSError) and (error.filename is not None or error.errno in FULL):
+        return f"{f'{error.filename}: ' if error.filename is not None else ''}{error.strerror}."
+    from sqlalchemy.exc import DatabaseError, OperationalError  # only now: it takes time
+
+    if type(error) in (DatabaseError, OperationalError):  # others are faults of the grader
+        return f"The gradebook cannot be used: {str(error.orig).strip().splitlines()[0]}."
+    return ""
 
 
 def parser() -> argparse.ArgumentParser:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import errno
 import shutil
 import subprocess
 import sys
@@ -309,6 +310,43 @@ def test_without_dask_a_scheduler_gets_its_sentence(course, monkeypatch, capsys)
     monkeypatch.delitem(sys.modules, "autograder.classroom.cluster", raising=False)
     assert cli.main(["--course", str(course.root), "grade", "--scheduler", "tcp://127.0.0.1:1"]) == 1
     assert "pip install -c constraints.txt distributed" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_what_the_machine_refuses_is_one_clear_sentence(course, monkeypatch, capsys):
+    hand_in(course, "ada", solved())
+    grade(course, STEM, Here())
+    where = ["--course", str(course.root)]
+    (course.root / "export").write_text("a file where the folder should be")
+    assert cli.main([*where, "export"]) == 1
+    assert f"{course.root}/export: File exists." in capsys.readouterr().err
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        assert cli.main([*where, "report"]) == 1
+    assert capsys.readouterr().err.startswith("No space left on device.")
+    (course.root / "gradebook.db").write_bytes(b"no database " * 100)
+    for suffix in ("-wal", "-shm"):
+        (course.root / f"gradebook.db{suffix}").unlink(missing_ok=True)
+    assert cli.main([*where, "report"]) == 1
+    assert "The gradebook cannot be used: file is not a database." in capsys.readouterr().err
+
+
+def test_a_fault_of_the_grader_keeps_its_traceback(course, monkeypatch):
+    monkeypatch.setattr("autograder.reporting.report.graded_assignments", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["--course", str(course.root), "report"])
+
+
+def test_whoever_is_in_the_folder_of_the_class_is_told_so(course, monkeypatch, capsys):
+    """nbgrader's commands have to be given there, so people are."""
+    monkeypatch.chdir(course.root)
+    assert cli.main(["grade"]) == 1
+    assert "The folder that you are in is one: say --course ." in capsys.readouterr().err
+    assert cli.main(["report", "--course", "."]) == 1
+    assert "Nothing has been graded yet" in capsys.readouterr().err
 
 
 def test_a_source_that_cannot_be_built_gets_its_sentence_and_the_old_release_stays(course, monkeypatch, capsys):
