@@ -47,7 +47,7 @@ from autograder.judging.judge import (
     points_in,
 )
 from autograder.judging.rebuild import submitted_text
-from autograder.judging.verdict import Verdict, read_verdict, write_verdict
+from autograder.judging.verdict import NOT_RUN, Verdict, read_verdict, write_verdict
 from autograder.judging.work import Result, Task
 from autograder.project import SOLUTIONS, written_points_in
 from autograder.walls.sight import class_folders
@@ -301,7 +301,7 @@ def stand_in(course: Course, verdict: Verdict) -> NotebookNode:
         if cell.cell_type == "code":  # without an output, nbgrader would take a check for passed
             cell.outputs = [] if exercise_of(cell) is None else [error_output("NotRun", verdict.reason)]
     words = f"**This is not what was handed in, which could not be run.** {html.escape(verdict.reason)}"
-    notebook.cells.insert(0, new_markdown_cell(words, id="not-run"))
+    notebook.cells.insert(0, new_markdown_cell(words, id=NOT_RUN))
     return notebook
 
 
