@@ -402,6 +402,8 @@ def show_summary(course: Course, summary: Summary, is_forced: bool = False) -> N
     parts += [f"{len(found)} {status}" for status in ("zeroed", "flagged") if (found := summary.with_status(status))]
     parts += [f"{len(summary.unchanged)} unchanged"] if summary.unchanged else []
     say(f"[bold]{summary.assignment}[/bold]: {', '.join(parts)}")
+    for note in summary.notes:
+        say(f"  [bold]Note:[/bold] {escape(note)}")
     for status in ("zeroed", "flagged"):
         for verdict in summary.with_status(status):
             say(f"  {status}: {escape(called(verdict.student))} — {escape(verdict.reason)}")

@@ -313,6 +313,18 @@ def test_deadlines_penalties_and_extensions_are_those_of_the_file(course):
     assert grade(course, STEM, Here()).changes == []
 
 
+def test_a_deadline_that_was_removed_from_the_file_still_counts_and_that_is_said(course):
+    said(course.root, DEADLINE.replace('roster = "roster.csv"\n', ""))
+    hand_in(course, "ada", solved(), "2026-09-02 10:00:00 UTC")
+    first = grade(course, STEM, Here())
+    assert first.notes == [] and first.graded[0].penalty > 0
+    said(course.root, 'time_zone = "Asia/Tokyo"\n[late]\npercent_per_day = 10\n')
+    again = grade(course, STEM, Here())
+    sentence = f"class.toml names no deadline for {STEM}, so that of the gradebook counts: 2026-09-01 21:00 JST."
+    assert again.notes == [sentence]
+    assert again.changes == []
+
+
 def test_changed_scores_are_those_of_the_gradebook(course):
     """With marks given by hand, and without what another command has changed before."""
     said(course.root, DEADLINE.replace('roster = "roster.csv"\n', ""))

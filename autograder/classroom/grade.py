@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol, cast
 
@@ -79,6 +80,7 @@ class Summary:
     unchanged: list[str] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     left: list[str] = field(default_factory=list)  # not reached, after an interruption
+    notes: list[str] = field(default_factory=list)  # on the assignment
 
     def with_status(self, status: str) -> list[Verdict]:
         return [verdict for verdict in self.graded if verdict.status == status]
@@ -109,6 +111,7 @@ def grade(
     require_submissions(course, assignment)
     with book.one_at_a_time(course), book.open_book(course) as gradebook:
         tasks = plan(course, gradebook, assignment, students, patience or Patience(), walls)
+        summary.notes += deadline_of_the_gradebook(course, gradebook, assignment)
         entered = book.entered(gradebook, assignment)
         todo = [task for task in tasks if force or task.student not in entered or not is_done(course, task)]
         todo_names = {task.student for task in todo}
@@ -134,6 +137,15 @@ def grade(
             before = with_dropped(entered.get(student), old, new)
             summary.changes += changes(student, before, now, different_exercises(old, new))
     return summary
+
+
+def deadline_of_the_gradebook(course: Course, gradebook: Gradebook, assignment: str) -> Iterator[str]:
+    """A sentence about a deadline that class.toml does not have: somebody may have removed it, and expect no penalty."""
+    rules = course.rules()
+    due = gradebook.find_assignment(assignment).duedate
+    if due is not None and rules.of(assignment).due is None:
+        when = rules.shown(due.replace(tzinfo=UTC))
+        yield f"class.toml names no deadline for {assignment}, so that of the gradebook counts: {when}."
 
 
 def require_submissions(course: Course, assignment: str) -> list[str]:
