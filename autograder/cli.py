@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
 import json
 import shlex
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_WALLS = (
     "This machine has no wall around student code. A submission could read every file of yours and use your network. "
     "Grade on a machine with walls, or, if you trust the class, add --without-walls. To see what is missing: {doctor}"
@@ -55,9 +57,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         err.print("Stopped. What was finished is saved.")
         return 130
+    except Exception as error:
+        sentence = about_the_machine(error)
+        if not sentence:
+            raise
+        err.print(f"[bold]{escape(sentence)}[/bold] What was finished is saved.", soft_wrap=True)
+        return 1
     finally:
         for sentence in told_of_kept_files():
             err.print(escape(sentence.replace("\x1b", "␛")), soft_wrap=True)
+
+
+def about_the_machine(error: Exception) -> str:
+    """What this machine refused: a file that cannot be written, a gradebook that cannot be used. Otherwise nothing."""
+    if isinstance(error, OSError) and (error.filename is not None or error.errno in FULL):
+        return f"{f'{error.filename}: ' if error.filename is not None else ''}{error.strerror}."
+    from sqlalchemy.exc import DatabaseError, OperationalError  # only now: it takes time
+
+    if type(error) in (DatabaseError, OperationalError):  # others are faults of the grader
+        return f"The gradebook cannot be used: {str(error.orig).strip().splitlines()[0]}."
+    return ""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -188,13 +207,18 @@ def run_release(options: argparse.Namespace) -> int:
     course = course_of(options)
     assignments = options.assignments or assignments_of(course.rules())
     told: list[str] = []
-    with bar("releasing", len(assignments)) as progress:
-        for number, assignment in enumerate(assignments):
-            release(course, [assignment], new_seed=options.new_seed and number == 0, tell=told.append)
-            progress.advance(progress.task_ids[0])
-    say(f"{len(assignments)} released: {escape(str(course.root / 'release'))}")
-    for sentence in told:
-        say(f"  {escape(sentence)}")
+    done = 0
+    try:
+        with bar("releasing", len(assignments)) as progress:
+            for assignment in assignments:
+                release(course, [assignment], new_seed=options.new_seed and done == 0, tell=told.append)
+                done += 1
+                progress.advance(progress.task_ids[0])
+    finally:  # also if one of them cannot be released
+        if done:
+            say(f"{done} released: {escape(str(course.root / 'release'))}")
+        for sentence in told:
+            say(f"  {escape(sentence)}")
     return 0
 
 
@@ -378,6 +402,8 @@ def show_summary(course: Course, summary: Summary, is_forced: bool = False) -> N
     parts += [f"{len(found)} {status}" for status in ("zeroed", "flagged") if (found := summary.with_status(status))]
     parts += [f"{len(summary.unchanged)} unchanged"] if summary.unchanged else []
     say(f"[bold]{summary.assignment}[/bold]: {', '.join(parts)}")
+    for note in summary.notes:
+        say(f"  [bold]Note:[/bold] {escape(note)}")
     for status in ("zeroed", "flagged"):
         for verdict in summary.with_status(status):
             say(f"  {status}: {escape(called(verdict.student))} — {escape(verdict.reason)}")

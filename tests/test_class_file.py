@@ -13,6 +13,7 @@ import pytest
 from grading import STEM, Here, grades, hand_in, solved
 from nbgrader.apps import NbGraderAPI
 
+from autograder.authoring import build
 from autograder.authoring.assignment import assignment_notebook, assignments_of
 from autograder.authoring.release import quiet_nbgrader, release
 from autograder.classroom.class_file import TEMPLATE, AssignmentRules, Late, Rules, read_rules
@@ -25,6 +26,7 @@ from autograder.hidden import all_hidden
 from autograder.judging import work
 from autograder.judging.judge import exercises_in
 from autograder.judging.verdict import read_verdict
+from autograder.project import written_points_in
 from autograder.reporting.gradebook import gradebook_entries
 from autograder.reporting.written import mark_written
 from course_lib import check
@@ -211,6 +213,36 @@ def test_dropped_exercises_and_changed_points_in_mid_term(course):
         grade(course, STEM, Here())
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("points = { QUESTION = 3 }", "QUESTION is worth 3 points now, but was worth 2"),
+        ('notebooks = ["00_start_here", "02_masks"]', "made from 00_start_here, 02_masks by class.toml, but was"),
+        ('notebooks = ["02_maks"]', "made from 02_maks by class.toml, but was released from 02_masks"),
+        ("points = { causal_maks = 3 }", "names causal_maks, which 02_masks does not have"),
+        ('exercises = ["softmax"]', "padding_mask does not count in 02_masks any more"),
+    ],
+)
+def test_nothing_is_graded_until_the_release_agrees_with_the_file(text, why, course):
+    hand_in(course, "ada", solved())
+    question = next(name for name in written_points_in(build.source_text(STEM)))
+    said(course.root, f"[assignments.{STEM}]\n{text.replace('QUESTION', question)}\n")
+    with pytest.raises(CourseError, match=why.replace("QUESTION", question)):
+        grade(course, STEM, Here())
+    assert not course.autograded(STEM, "ada").exists()
+
+
+def test_a_written_answer_with_the_usual_points_again_needs_a_release_too(course):
+    (question, points), *_ = written_points_in(build.source_text(STEM)).items()
+    said(course.root, f"[assignments.{STEM}]\npoints = {{ {question} = 5 }}\n")
+    release(course, [STEM])
+    hand_in(course, "ada", solved())
+    assert grade(course, STEM, Here()).graded
+    said(course.root, "")
+    with pytest.raises(CourseError, match=f"{question} is worth {points:g} points now, but was worth 5"):
+        grade(course, STEM, Here())
+
+
 def test_an_assignment_made_from_two_notebooks(tmp_path):
     course = Course(tmp_path)
     said(
@@ -279,6 +311,18 @@ def test_deadlines_penalties_and_extensions_are_those_of_the_file(course):
         verdict = read_verdict(course.verdict(STEM, student))
         assert verdict.penalty == penalty == round(full * 0.3, 2)
     assert grade(course, STEM, Here()).changes == []
+
+
+def test_a_deadline_that_was_removed_from_the_file_still_counts_and_that_is_said(course):
+    said(course.root, DEADLINE.replace('roster = "roster.csv"\n', ""))
+    hand_in(course, "ada", solved(), "2026-09-02 10:00:00 UTC")
+    first = grade(course, STEM, Here())
+    assert first.notes == [] and first.graded[0].penalty > 0
+    said(course.root, 'time_zone = "Asia/Tokyo"\n[late]\npercent_per_day = 10\n')
+    again = grade(course, STEM, Here())
+    sentence = f"class.toml names no deadline for {STEM}, so that of the gradebook counts: 2026-09-01 21:00 JST."
+    assert again.notes == [sentence]
+    assert again.changes == []
 
 
 def test_changed_scores_are_those_of_the_gradebook(course):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import errno
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from grading import STEM, Here, hand_in, solved
+from nbgrader.apps import NbGraderAPI
 
 from autograder import cli
 from autograder.authoring import build
@@ -221,6 +223,65 @@ def test_a_release_that_fails_leaves_the_former_one_and_every_mark(course, monke
     assert not list(course.root.glob(".release*"))
 
 
+def test_marks_that_cannot_be_kept_stop_a_release_before_it_drops_anything(course, monkeypatch):
+    hand_in(course, "ada", solved())
+    grade(course, STEM, Here())
+    marked_by_hand(course, "causal_mask_check", 2.5)
+    (course.root / "kept").write_text("a file where the folder should be")
+    smaller = without("causal_mask")
+    monkeypatch.setattr(build, "solution_notebook", lambda stem: smaller)
+    with pytest.raises(FileExistsError):
+        release(course, [STEM])
+    assert marked_by_hand(course, "causal_mask_check") == 2.5
+    assert grade(course, STEM, Here()).unchanged == ["ada"]
+
+
+def test_a_mark_that_never_left_is_not_replaced_by_an_older_one(course, monkeypatch):
+    """As after an interruption between keeping the marks and dropping them."""
+    hand_in(course, "ada", solved())
+    grade(course, STEM, Here())
+    marked_by_hand(course, "causal_mask_check", 2.5)
+    (course.root / "kept").mkdir()
+    table = course.root / f"kept/marks_of_dropped_exercises_{STEM}.csv"
+    table.write_text("student,cell,score,comment\nada,causal_mask_check,1.0,\n")
+    release(course, [STEM])
+    assert marked_by_hand(course, "causal_mask_check") == 2.5
+    assert not table.exists()
+
+
+def test_an_interrupt_that_reaches_nbgrader_is_no_failure(course, monkeypatch, capsys):
+    def interrupted(*_, **__):
+        return {"success": False, "log": "[ERROR] Canceled", "error": "Traceback …\nKeyboardInterrupt\n"}
+
+    monkeypatch.setattr(NbGraderAPI, "generate_assignment", interrupted)
+    before = course.release(STEM).read_bytes()
+    assert cli.main(["--course", str(course.root), "release", STEM]) == 130
+    assert "Stopped" in capsys.readouterr().err
+    assert course.release(STEM).read_bytes() == before
+
+
+def test_marks_that_are_higher_than_the_points_now_are_told(course):
+    hand_in(course, "ada", solved())
+    grade(course, STEM, Here())
+    marked_by_hand(course, "why_low_loss", 2.0)
+    (course.root / "class.toml").write_text(f"[assignments.{STEM}]\npoints = {{ why_low_loss = 1 }}\n")
+    told: list[str] = []
+    release(course, [STEM], tell=told.append)
+    assert told == [
+        f"{STEM}: marks given by hand that are higher than what why_low_loss is worth now (1): 1. They count as they "
+        "are until you change them."
+    ]
+    assert marked_by_hand(course, "why_low_loss") == 2.0
+
+
+def test_a_release_that_fails_says_what_was_released_before_it(course, capsys):
+    (course.root / "class.toml").write_text(f'[assignments.{STEM}]\n[assignments.03_positions]\ndrop = ["x"]\n')
+    assert cli.main(["--course", str(course.root), "release"]) == 1
+    said = capsys.readouterr()
+    assert said.out.startswith("1 released: ")
+    assert "03_positions has no exercise x" in said.err
+
+
 def test_nothing_is_released_while_the_class_is_being_graded(course):
     before = course.release(STEM).stat().st_mtime_ns
     with book.one_at_a_time(course), pytest.raises(CourseError, match="is being graded or released already"):
@@ -249,6 +310,43 @@ def test_without_dask_a_scheduler_gets_its_sentence(course, monkeypatch, capsys)
     monkeypatch.delitem(sys.modules, "autograder.classroom.cluster", raising=False)
     assert cli.main(["--course", str(course.root), "grade", "--scheduler", "tcp://127.0.0.1:1"]) == 1
     assert "pip install -c constraints.txt distributed" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_what_the_machine_refuses_is_one_clear_sentence(course, monkeypatch, capsys):
+    hand_in(course, "ada", solved())
+    grade(course, STEM, Here())
+    where = ["--course", str(course.root)]
+    (course.root / "export").write_text("a file where the folder should be")
+    assert cli.main([*where, "export"]) == 1
+    assert f"{course.root}/export: File exists." in capsys.readouterr().err
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        assert cli.main([*where, "report"]) == 1
+    assert capsys.readouterr().err.startswith("No space left on device.")
+    (course.root / "gradebook.db").write_bytes(b"no database " * 100)
+    for suffix in ("-wal", "-shm"):
+        (course.root / f"gradebook.db{suffix}").unlink(missing_ok=True)
+    assert cli.main([*where, "report"]) == 1
+    assert "The gradebook cannot be used: file is not a database." in capsys.readouterr().err
+
+
+def test_a_fault_of_the_grader_keeps_its_traceback(course, monkeypatch):
+    monkeypatch.setattr("autograder.reporting.report.graded_assignments", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["--course", str(course.root), "report"])
+
+
+def test_whoever_is_in_the_folder_of_the_class_is_told_so(course, monkeypatch, capsys):
+    """nbgrader's commands have to be given there, so people are."""
+    monkeypatch.chdir(course.root)
+    assert cli.main(["grade"]) == 1
+    assert "The folder that you are in is one: say --course ." in capsys.readouterr().err
+    assert cli.main(["report", "--course", "."]) == 1
+    assert "Nothing has been graded yet" in capsys.readouterr().err
 
 
 def test_a_source_that_cannot_be_built_gets_its_sentence_and_the_old_release_stays(course, monkeypatch, capsys):

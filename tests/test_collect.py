@@ -187,6 +187,30 @@ def test_a_zip_that_says_utc_is_believed(course: Course, tmp_path: Path) -> None
     assert date_in_nbgrader(course, "ada") == MONDAY.replace(tzinfo=None)
 
 
+def test_the_local_time_of_a_zip_is_that_of_the_class(course: Course, tmp_path: Path) -> None:
+    """A server in UTC must not take somebody in Tokyo for late."""
+    (course.root / "class.toml").write_text(
+        'time_zone = "Asia/Tokyo"\n[assignments.02_masks]\ndue = "2026-03-02 23:59"\n'
+    )
+    entry = zipfile.ZipInfo("ada/02_masks.ipynb", (2026, 3, 2, 23, 30, 0))
+    with zipfile.ZipFile(tmp_path / "d.zip", "w") as archive:
+        archive.writestr(entry, notebook())
+    placed = only(collect(course, tmp_path / "d.zip"))
+    assert "late" not in placed.reason
+    assert date_in_nbgrader(course, "ada") == datetime(2026, 3, 2, 14, 30)
+
+
+def test_what_was_there_in_time_is_not_called_late_by_the_date_of_another_download(
+    course: Course, download: Path
+) -> None:
+    (course.root / "class.toml").write_text('time_zone = "UTC"\n[assignments.02_masks]\ndue = "2026-03-02 23:59"\n')
+    put(download, "ada/02_masks.ipynb")
+    collect(course, download)
+    put(download, "ada/02_masks.ipynb", date=TUESDAY)
+    placed = only(collect(course, download))
+    assert placed.outcome == "unchanged" and "late" not in placed.reason
+
+
 def test_no_date_no_timestamp(course: Course, tmp_path: Path) -> None:
     collect(course, put(tmp_path, "d.zip", zipped({"ada/02_masks.ipynb": notebook()}, date=None)))
     assert date_in_nbgrader(course, "ada") is None

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import os
+import time
 import zipfile
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -185,7 +188,43 @@ def test_moodle_takes_the_worksheet(known, tmp_path):
     (line,) = table(tmp_path / "out" / f"moodle_{ASSIGNMENT}.csv")
     assert (line["Identifier"], line["Grade"]) == ("Participant 412350", line["Maximum Grade"])
     assert line["Last modified (grade)"]
-    assert "still to be marked" in line["Feedback comments"]
+    assert "Feedback comments" not in line, "an empty one would delete what somebody wrote in Moodle"
+
+
+def test_marks_by_hand_reach_moodle_although_it_has_the_earlier_scores(known, tmp_path):
+    """Moodle skips what it has changed after the date in the table, and it took the first table after the grading."""
+    a_year_ago = time.time() - 365 * 86400
+    os.utime(known.verdict(ASSIGNMENT, "ada"), (a_year_ago, a_year_ago))
+    before = datetime.now().replace(second=0, microsecond=0)
+    export(known, tmp_path / "out")
+    (line,) = table(tmp_path / "out" / f"moodle_{ASSIGNMENT}.csv")
+    assert datetime.strptime(line["Last modified (grade)"], "%d %B %Y, %I:%M %p") >= before
+
+
+@pytest.mark.parametrize(
+    ("roster", "head", "people"),
+    [
+        (
+            "id,number,email\nada,17,ada@x.org\nalan,,alan@x.org\nbarbara,18,\n",
+            ["First name", "Last name", "Email address", ASSIGNMENT],
+            ["ada@x.org", "alan@x.org"],
+        ),
+        (
+            "id,number,email\nada,17,ada@x.org\nalan,18,\nbarbara,19,\n",
+            ["First name", "Last name", "ID number", ASSIGNMENT],
+            ["17", "18", "19"],
+        ),
+    ],
+)
+def test_nobody_gets_the_grade_of_another_because_a_cell_is_empty(course, tmp_path, roster, head, people):
+    """Moodle takes a line without the sign that it looks for as one more about the student of the line before."""
+    made = copy_of(course, tmp_path / "known")
+    (made.root / "class.toml").write_text('roster = "roster.csv"')
+    (made.root / "roster.csv").write_text(roster)
+    export(made, tmp_path / "out")
+    found, *lines = lines_of(tmp_path / "out" / "moodle.csv")
+    assert found == head
+    assert sorted(line[2] for line in lines) == people
 
 
 def test_feedback_goes_back_in_the_layout_of_each(known, tmp_path):

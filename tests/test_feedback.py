@@ -22,8 +22,10 @@ from nbgrader.server_extensions.formgrader import handlers
 
 from autograder.authoring import build
 from autograder.classroom.course import Course, CourseError
+from autograder.classroom.grade import stand_in
 from autograder.cli import main
 from autograder.judging.verdict import ExerciseVerdict, Verdict, write_verdict
+from autograder.judging.work import unwritten
 from autograder.reporting import feedback
 from autograder.reporting.feedback import (
     QUESTION,
@@ -234,6 +236,27 @@ def test_only_answers_checks_and_what_the_student_added_are_shown(whole_page: st
     shown = [line for text in texts for line in text.splitlines() if len(line) > 60 and html.escape(line) in whole_page]
     assert all("friend shows you" in line or "first, and why" in line for line in shown), shown
     assert "show_matrix" not in whole_page and "course_device" not in whole_page
+
+
+def test_a_submission_that_could_not_be_run_says_why_and_shows_nothing_as_an_answer(tmp_path: Path) -> None:
+    course = graded_course(tmp_path, classroom.released(STEM), ["ada"])
+    copy = course.release(STEM)
+    copy.parent.mkdir(parents=True)
+    nbformat.write(classroom.released(STEM), copy)
+    worth = [(e.name, e.max_points, 1.0) for e in all_exercises().values() if e.topic == "masks"]
+    verdict = Verdict("ada", STEM, "zeroed", "The file is <b>no</b> notebook.", unwritten(worth))
+    write_verdict(course, verdict)
+    nbformat.write(stand_in(course, verdict), course.autograded(STEM, "ada"))
+    (path,) = write_feedback(course, STEM)
+    page = path.read_text(encoding="utf-8")
+    head = page[page.index("<h1>") : page.index("<h2>Points</h2>")]
+    assert "<h1>2 · Masks: who may look at whom</h1>" in head
+    assert "<b>What was handed in could not be run.</b> The file is &lt;b&gt;no&lt;/b&gt; notebook.</p>" in head
+    assert "What to look at" not in head, "the same eight times"
+    assert "Below is the notebook as it was released, not what was handed in." in page
+    assert "our answer" not in page
+    for anchor in re.findall('href="#([^"]+)"', page):
+        assert page.count(f'id="{anchor}"') == 1, anchor
 
 
 def test_every_question_of_the_course_is_recognised() -> None:

@@ -118,6 +118,17 @@ def test_an_exercise_that_the_better_ones_fail_is_named():
     }
 
 
+def test_one_slip_of_a_good_student_does_not_accuse_an_exercise():
+    """One of twelve loses one exercise and nothing else, and others are worse elsewhere."""
+    right = ["right"] * 4
+    found = [verdict(f"good{i}", *right) for i in range(9)]
+    found += [verdict(f"weak{i}", *right[:3], "wrong") for i in range(2)]
+    found.append(verdict("slip", "right", "right", "wrong", "right"))
+    items = {item.name: item for item in exercise_items(found)}
+    assert -0.2 < items["causal_mask"].discrimination < 0
+    assert items["causal_mask"].remark == "Tells little about who did well elsewhere."
+
+
 def test_properties_are_counted_among_those_who_got_there():
     exercise = all_exercises()["causal_mask"]
     first, second, *_ = exercise.properties

@@ -38,6 +38,7 @@ from autograder.reporting.report import (
     nameless_failures,
     outcome_of,
     rendered,
+    walls_of,
     write_report,
 )
 from autograder.reporting.words import duration, in_words, shortened, visible
@@ -263,6 +264,21 @@ def test_flagged_zeroed_late_slow_and_odd_ones_are_named(report):
         "the code was not run": 2,
         "none recorded": 1,
     }
+
+
+def test_what_was_not_run_was_behind_no_walls_and_is_not_called_unrecorded():
+    not_run = (ExerciseVerdict("causal_mask", "not run", 0, 4, 0, 1),)
+    assert walls_of(Verdict("nat", ASSIGNMENT, "zeroed", "", not_run)) == "the code was not run"
+
+
+def test_a_page_without_penalties_says_so(course, report, tmp_path):
+    late = copy_of(course, tmp_path)
+    with late.gradebook() as gradebook:
+        gradebook.find_submission_notebook(ASSIGNMENT, ASSIGNMENT, "ken").late_submission_penalty = 3.0
+        gradebook.db.commit()
+    assert (report.penalised, assignment_report(late, ASSIGNMENT).penalised) == (0, 1)
+    assert "what lateness costs is not taken off" in write_report(late).read_text(encoding="utf-8")
+    assert "what lateness costs" not in write_report(copy_of(course, tmp_path / "b")).read_text(encoding="utf-8")
 
 
 def test_copied_answer_is_found_and_honest_ones_are_not(report):

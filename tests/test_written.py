@@ -282,6 +282,27 @@ def test_a_table_that_is_none_is_refused(course, tmp_path, data, message):
         mark_written(course, [STEM], [saved])
 
 
+@pytest.mark.parametrize("line", ["02_masks/gone,ben,1\n", None])
+def test_what_is_refused_is_refused_before_anything_is_entered(line, course, tmp_path):
+    """Otherwise nobody would be told of the marks that were entered."""
+    saved = tmp_path / "saved.csv"
+    saved.write_text("question,student,mark\n02_masks/why,ada,1\n" + (line or ""), encoding="utf-8")
+    if line is None:
+        mark_written(course, [STEM])
+        table(course).write_text("a,b\n")
+    with pytest.raises(CourseError):
+        mark_written(course, [STEM], [saved])
+    assert marked(course)["ada"][0] is None
+
+
+def test_nothing_graded_is_not_the_same_as_no_question(course, capsys):
+    for path in course.root.glob("verdicts/*/*.json"):
+        path.unlink()
+    assert main(["--course", str(course.root), "written"]) == 1
+    said = capsys.readouterr()
+    assert "Nothing has been graded yet" in said.err and "no written questions" not in said.out
+
+
 def test_tables_of_other_countries_are_read(course, tmp_path):
     saved = tmp_path / "saved.csv"
     saved.write_bytes("question;student;mark;comment\r\n02_masks/why;ada;1,5;schön\r\n".encode("cp1252"))

@@ -18,7 +18,7 @@ from autograder.classroom.class_file import AssignmentRules, Rules
 from autograder.classroom.course import Course
 from autograder.errors import CourseError
 from autograder.hidden import all_hidden
-from autograder.judging.judge import CHECK, HIDDEN, OPTIONAL, exercises_in, grade_id_of
+from autograder.judging.judge import CHECK, HIDDEN, OPTIONAL, exercises_in, grade_id_of, is_written_answer
 from course_lib.exercises import all_exercises
 
 
@@ -89,10 +89,6 @@ def require_names(rules: AssignmentRules, cells: Sequence[NotebookNode]) -> None
             near = get_close_matches(said, choice, n=1)
             guess = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(choice)}."
             raise CourseError(f"class.toml: {rules.name} has no exercise {said}.{guess}")
-
-
-def is_written_answer(cell: NotebookNode) -> bool:
-    return cell.cell_type == "markdown" and bool(cell.metadata.get("nbgrader", {}).get("grade"))
 
 
 def joined(parts: Sequence[list[NotebookNode]], rules: AssignmentRules) -> list[NotebookNode]:

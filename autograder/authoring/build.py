@@ -51,13 +51,12 @@ from autograder.classroom.course import Course, put_own_commands_on_path
 from autograder.errors import CourseError
 from autograder.files import content_of, told_of_kept_files, write_whole
 from autograder.hidden import all_hidden
-from autograder.project import PROJECT
+from autograder.project import SOLUTIONS, written_points_in
 from autograder.suggest import DEFAULT
 from autograder.working_copy import NOTEBOOKS, ROOT, WORK, cell_id, is_untouched, keep_work, shown
 from course_lib.checking.exercise import Exercise
 from course_lib.exercises import TOPICS, all_exercises
 
-SOLUTIONS = PROJECT / "solutions"
 COURSE = ROOT / DEFAULT
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -342,8 +341,7 @@ def question_line(name: str, stem: str, is_open: bool = False) -> str:
 
 def written_points(stem: str) -> dict[str, float]:
     """The written answers of a notebook: name -> points."""
-    words = map(words_of, source_cells(stem))
-    return {name: float(points) for kind, name, points in (w for w in words if len(w) == 3) if kind == "answer"}
+    return written_points_in(source_text(stem))
 
 
 def header_line(stem: str) -> str:

@@ -45,9 +45,7 @@ def release(
             try:
                 source = assignment_notebook(rules.of(assignment))
             except SourceError as error:
-                raise CourseError(
-                    f"The sources cannot be built, so none of these assignments was released. {error}"
-                ) from None
+                raise CourseError(f"The sources cannot be built, so {assignment} was not released. {error}") from None
             text = as_text(source)
             with open_book(course) as gradebook:
                 is_rehearsed = has_submissions(gradebook, assignment)
@@ -65,6 +63,9 @@ def release(
                 generate(course.config(), course.release(assignment))
             for path in released_files(course, assignment):
                 course.ledger.record(path, path.read_bytes())
+            with open_book(course) as gradebook:
+                for sentence in marks_that_are_too_high(gradebook, assignment):
+                    tell(sentence)
             released.append(course.release(assignment))
     return released
 
@@ -101,6 +102,8 @@ def generate(config: Config, target: Path) -> None:
     """nbgrader's own step, which makes this release. Raises: CourseError."""
     assignment = target.stem
     result = NbGraderAPI(config=config).generate_assignment(assignment, force=True)
+    if result.get("error", "").rstrip().endswith(KeyboardInterrupt.__name__):  # which nbgrader takes for a failure
+        raise KeyboardInterrupt
     if not result["success"] or not target.exists():
         raise CourseError(f"nbgrader could not release {assignment}:\n{result.get('log', '')}")
 
@@ -115,7 +118,7 @@ def match(course: Course, gradebook: Gradebook, assignment: str, source: Noteboo
     exercise comes back. Returns: what was done with marks, in sentences."""
     path = course.root / "kept" / f"marks_of_dropped_exercises_{assignment}.csv"
     waiting = kept_marks(path)
-    dropped = match_cells(gradebook, assignment, source)
+    dropped = match_cells(gradebook, assignment, source, lambda lost: write_marks(path, [*waiting, *lost]))
     left = give_back(gradebook, assignment, waiting)
     write_marks(path, [*left, *dropped])
     told = []
@@ -126,6 +129,17 @@ def match(course: Course, gradebook: Gradebook, assignment: str, source: Noteboo
     if len(left) < len(waiting):
         told.append(f"{assignment}: marks given by hand that count again: {len(waiting) - len(left)}")
     return told
+
+
+def marks_that_are_too_high(gradebook: Gradebook, assignment: str) -> Iterator[str]:
+    """A sentence for each cell that is worth less now than somebody has been given for it by hand."""
+    for cell in gradebook.find_notebook(assignment, assignment).grade_cells:
+        number = sum(grade.manual_score is not None and grade.manual_score > cell.max_score for grade in cell.grades)
+        if number:
+            yield (
+                f"{assignment}: marks given by hand that are higher than what {cell.name} is worth now "
+                f"({cell.max_score:g}): {number}. They count as they are until you change them."
+            )
 
 
 def kept_marks(path: Path) -> list[Mark]:

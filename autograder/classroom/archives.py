@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import IO
 
@@ -173,8 +173,11 @@ def entry_name(entry: zipfile.ZipInfo) -> str:
     return name.replace("\\", "/")
 
 
-def entry_date(entry: zipfile.ZipInfo) -> datetime | None:
-    """When the file was written, in UTC: by the field that says so, otherwise by the field in local time."""
+def entry_date(entry: zipfile.ZipInfo, zone: tzinfo | None = None) -> datetime | None:
+    """When the file was written, in UTC: by the field that says so, otherwise by the field in local time.
+
+    zone: whose local time that is. The LMS's, as nearly as anybody knows, is that of the class; None: this machine's.
+    """
     extra = entry.extra
     while len(extra) >= 4:
         kind, size = struct.unpack("<HH", extra[:4])
@@ -184,6 +187,6 @@ def entry_date(entry: zipfile.ZipInfo) -> datetime | None:
     if entry.date_time[:3] == UNKNOWN_DATE:
         return None
     try:
-        return datetime(*entry.date_time).astimezone(UTC)
+        return datetime(*entry.date_time, tzinfo=zone).astimezone(UTC)
     except (ValueError, OverflowError):
         return None

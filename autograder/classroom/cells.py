@@ -7,7 +7,7 @@ given by hand for a cell that goes is returned, to be kept until it comes back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from nbformat import NotebookNode
@@ -35,9 +35,14 @@ class Mark:
     comment: str | None
 
 
-def match_cells(gradebook: Gradebook, assignment: str, source: NotebookNode) -> list[Mark]:
+def match_cells(
+    gradebook: Gradebook, assignment: str, source: NotebookNode, keep: Callable[[list[Mark]], None]
+) -> list[Mark]:
     """Give the gradebook's notebook the cells of this source, if there are submissions; otherwise nbgrader's own step
-    will do it. Returns: marks by hand of cells that are gone."""
+    will do it. `keep` gets the marks by hand of cells that are gone, before the gradebook forgets them for good.
+
+    Returns: these marks.
+    """
     if not has_submissions(gradebook, assignment):
         return []
     notebook = gradebook.find_notebook(assignment, assignment)
@@ -53,6 +58,11 @@ def match_cells(gradebook: Gradebook, assignment: str, source: NotebookNode) -> 
     gradebook.db.flush()
     gradebook.db.expire_all()
     add(gradebook, notebook, graded, answers, known)
+    try:
+        keep(lost)
+    except BaseException:
+        gradebook.db.rollback()
+        raise
     gradebook.db.commit()
     return lost
 
@@ -66,16 +76,21 @@ def has_submissions(gradebook: Gradebook, assignment: str) -> bool:
 
 
 def give_back(gradebook: Gradebook, assignment: str, marks: Sequence[Mark]) -> list[Mark]:
-    """Enter marks again whose cells are back. Returns: those whose cells, or submissions, still are not there."""
+    """Enter marks again whose cells are back. A mark that is there already, as after an interruption, stays.
+
+    Returns: those whose cells, or submissions, still are not there.
+    """
     left = []
     for mark in marks:
         where = (mark.cell, assignment, assignment, mark.student)
         try:
             if mark.score is not None:
                 grade = gradebook.find_grade(*where)
-                grade.manual_score, grade.needs_manual_grade = mark.score, False
+                if grade.manual_score is None:
+                    grade.manual_score, grade.needs_manual_grade = mark.score, False
             if mark.comment:
-                gradebook.find_comment(*where).manual_comment = mark.comment
+                comment = gradebook.find_comment(*where)
+                comment.manual_comment = comment.manual_comment or mark.comment
         except MissingEntry:
             left.append(mark)
     gradebook.db.commit()

@@ -28,7 +28,7 @@ TEMPLATE = """\
 # Everything that you decide about this class. Remove the # in front of a line, change it, and save the file: the next
 # command of `python -m autograder` uses it. After a change to exercises or points, release first, then grade.
 
-# time_zone = "Europe/Berlin"     # of the dates below and in messages (default: that of this machine)
+# time_zone = "Europe/Berlin"     # of dates here, in messages and in an LMS's zip (default: that of this machine)
 # roster = "roster.csv"           # who is in this class; its columns are described in the course's README
 
 # Which version counts if somebody hands in several times: "last", or "last_on_time": the last one before the deadline,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from autograder.classroom import class_file
 from autograder.classroom.seed import ENVIRONMENT, prepare_seed
 from autograder.errors import CourseError
-from autograder.suggest import command
+from autograder.suggest import DEFAULT, command
 
 if TYPE_CHECKING:
     from traitlets.config import Config
@@ -73,7 +73,9 @@ def require_class(folder: Path) -> None:
         return
     former = [place for place in (PACKAGE, folder.parent / "autograder") if any((place / s).exists() for s in SIGNS)]
     advice = f"To make one: {command(folder, 'init')}"
-    if former:
+    if folder == Path(DEFAULT).resolve() and (folder.parent / "hidden_seed").exists():
+        advice = "The folder that you are in is one: say --course . or go to the folder above it."
+    elif former:
         advice = f"There is one in {former[0]}: say --course {shlex.quote(str(former[0]))}, or move it here."
     raise CourseError(f"There is no class in {folder}. {advice}")
 

@@ -87,7 +87,7 @@ def collect(course: Course, downloaded: Path, assignment: str | None = None, pat
         raise CourseError(f"There is no released assignment {assignment}. Released are: {names}.")
     rule = checked_pattern(pattern) if pattern is not None else None
     with tempfile.TemporaryDirectory() as scratch:
-        download = Download(Path(scratch))
+        download = Download(Path(scratch), course.rules().zone)
         download.read(downloaded)
         collector = Collector(course, download, downloaded.stem, assignment, rule)
         collected = collector.collect()
@@ -262,8 +262,8 @@ class Collector:
         elif claim.found.date and claim.found.date < existing_date(target):
             remarks.append(f"It was there on {self.rules.shown(claim.found.date)} already, and that date counts now.")
             write_stamp(target.parent / STAMP, claim.found.date)
-        if claim.found.date and self.is_late(claim):
-            remarks.append(f"By its date, {self.rules.shown(claim.found.date)}, it is late.")
+        if claim.found.date and self.is_late(claim, counts := existing_date(target)):
+            remarks.append(f"By its date, {self.rules.shown(counts)}, it is late.")
         if claim.found.stem != claim.assignment:
             remarks.insert(0, f"It is called {target.name} now.")
         if claim.lms is not None:
@@ -271,9 +271,9 @@ class Collector:
         reason = " ".join([f"It is {claim.assignment} of {claim.student}.", *remarks])
         self.placed.append(Placed(claim.found.path, claim.student, claim.assignment, outcome, reason))
 
-    def is_late(self, claim: Claim) -> bool:
+    def is_late(self, claim: Claim, date: datetime) -> bool:
         limit = deadline(claim.assignment, claim.student, self.rules, self.roster)
-        return limit is not None and claim.found.date is not None and claim.found.date > limit
+        return limit is not None and date > limit
 
     def report_empty_folders(self) -> None:
         """Somebody has handed in something, but no notebook."""

@@ -13,7 +13,7 @@ import stat
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from itertools import count
 from pathlib import Path
 from typing import IO
@@ -110,6 +110,7 @@ class Download:
     """Walks through a folder or a zip, and through the zips in it, and copies the notebooks to a scratch folder."""
 
     scratch: Path
+    zone: tzinfo | None = None  # of the dates in a zip; None: that of this machine
     notebooks: list[Found] = field(default_factory=list)
     folders: set[tuple[str, ...]] = field(default_factory=set)  # of the download itself
     others: list[Unplaced] = field(default_factory=list)
@@ -205,7 +206,7 @@ class Download:
         elif self.is_wanted(parts):
             try:
                 with archive.open(entry) as stream:
-                    self.take(stream, parts, entry_date(entry), budget, parcel)
+                    self.take(stream, parts, entry_date(entry, self.zone), budget, parcel)
             except Exception as error:  # zipfile and its decompressors raise whatever they come upon
                 self.leave(parts, f"It cannot be unpacked: {why(error)}.")
 

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol, cast
 
@@ -35,16 +36,21 @@ from autograder.judging import work
 from autograder.judging.judge import (
     CHECK,
     HIDDEN,
+    SET_UP,
     Patience,
     error_output,
     exercise_of,
     exercises_in,
+    grade_id_of,
+    is_set_up,
+    is_written_answer,
     optional_exercise,
     points_in,
 )
 from autograder.judging.rebuild import submitted_text
-from autograder.judging.verdict import Verdict, read_verdict, write_verdict
+from autograder.judging.verdict import NOT_RUN, Verdict, read_verdict, write_verdict
 from autograder.judging.work import Result, Task
+from autograder.project import SOLUTIONS, written_points_in
 from autograder.walls.sight import class_folders
 from autograder.walls.warm import Warm
 from course_lib.exercises import all_exercises
@@ -74,6 +80,7 @@ class Summary:
     unchanged: list[str] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     left: list[str] = field(default_factory=list)  # not reached, after an interruption
+    notes: list[str] = field(default_factory=list)  # on the assignment
 
     def with_status(self, status: str) -> list[Verdict]:
         return [verdict for verdict in self.graded if verdict.status == status]
@@ -104,6 +111,7 @@ def grade(
     require_submissions(course, assignment)
     with book.one_at_a_time(course), book.open_book(course) as gradebook:
         tasks = plan(course, gradebook, assignment, students, patience or Patience(), walls)
+        summary.notes += deadline_of_the_gradebook(course, gradebook, assignment)
         entered = book.entered(gradebook, assignment)
         todo = [task for task in tasks if force or task.student not in entered or not is_done(course, task)]
         todo_names = {task.student for task in todo}
@@ -129,6 +137,15 @@ def grade(
             before = with_dropped(entered.get(student), old, new)
             summary.changes += changes(student, before, now, different_exercises(old, new))
     return summary
+
+
+def deadline_of_the_gradebook(course: Course, gradebook: Gradebook, assignment: str) -> Iterator[str]:
+    """A sentence about a deadline that class.toml does not have: somebody may have removed it, and expect no penalty."""
+    rules = course.rules()
+    due = gradebook.find_assignment(assignment).duedate
+    if due is not None and rules.of(assignment).due is None:
+        when = rules.shown(due.replace(tzinfo=UTC))
+        yield f"class.toml names no deadline for {assignment}, so that of the gradebook counts: {when}."
 
 
 def require_submissions(course: Course, assignment: str) -> list[str]:
@@ -174,7 +191,7 @@ def plan(
 
 
 def require_current_points(course: Course, rules: AssignmentRules, released: NotebookNode) -> None:
-    """Refuse points that differ from those of the released notebook: a perfect answer could lose some."""
+    """Refuse points and exercises that differ from those of the released notebook: a perfect answer could lose some."""
     release = course.command("release", rules.name)
     again = f"Release again, then grade (no submission and no mark is lost): {release}"
     for cell in released.cells:
@@ -194,6 +211,28 @@ def require_current_points(course: Course, rules: AssignmentRules, released: Not
     optional = [name for cell in released.cells if (name := optional_exercise(cell)) and not rules.is_dropped(name)]
     if optional:
         raise CourseError(f"{optional[0]} counts in {rules.name} now, by class.toml, and did not before. {again}")
+    require_current_content(rules, released, again)
+
+
+def require_current_content(rules: AssignmentRules, released: NotebookNode, again: str) -> None:
+    """The same for the notebooks that an assignment is made of, and for written answers."""
+    before = [grade_id_of(cell).removeprefix(SET_UP) for cell in released.cells if is_set_up(cell)]
+    if before != list(rules.notebooks):
+        now, then = ", ".join(rules.notebooks), ", ".join(before)
+        raise CourseError(f"{rules.name} is made from {now} by class.toml, but was released from {then}. {again}")
+    sources = [(SOLUTIONS / f"{stem}.py").read_text(encoding="utf-8") for stem in rules.notebooks]
+    written = {name: points for source in sources for name, points in written_points_in(source).items()}
+    for cell in filter(is_written_answer, released.cells):
+        name, points = grade_id_of(cell), cell.metadata.nbgrader.points
+        worth = rules.points.get(name, written.get(name, points))
+        if points != worth:
+            then = f"was worth {points:g} when {rules.name} was released"
+            raise CourseError(f"{name} is worth {worth:g} points now, but {then}. {again}")
+    topics = {stem.partition("_")[2] for stem in rules.notebooks}
+    known = {exercise.name for exercise in all_exercises().values() if exercise.topic in topics} | written.keys()
+    unknown = sorted({*rules.drop, *rules.exercises, *rules.points} - known)
+    if unknown:
+        raise CourseError(f"class.toml names {unknown[0]}, which {rules.name} does not have. Correct it. {again}")
 
 
 def handed_in(course: Course, assignment: str, student: str) -> tuple[str | None, str]:
@@ -274,7 +313,7 @@ def stand_in(course: Course, verdict: Verdict) -> NotebookNode:
         if cell.cell_type == "code":  # without an output, nbgrader would take a check for passed
             cell.outputs = [] if exercise_of(cell) is None else [error_output("NotRun", verdict.reason)]
     words = f"**This is not what was handed in, which could not be run.** {html.escape(verdict.reason)}"
-    notebook.cells.insert(0, new_markdown_cell(words, id="not-run"))
+    notebook.cells.insert(0, new_markdown_cell(words, id=NOT_RUN))
     return notebook
 
 

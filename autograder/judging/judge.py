@@ -42,6 +42,7 @@ from course_lib.checking.written_test import WrittenTest
 from course_lib.exercises import all_exercises
 
 CHECK, HIDDEN = "_check", "_hidden"
+SET_UP = "setup_"  # begins the grade id of the set-up cell of each notebook
 OPTIONAL = "_optional"  # the check of an exercise that does not count in this class
 USES_THE_REFERENCE = "uses_the_reference"
 MOST_RESTARTS = 5  # for a run whose code keeps ending its process
@@ -556,6 +557,10 @@ def grade_id_of(cell: NotebookNode) -> str:
     return str(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
 
 
+def is_written_answer(cell: NotebookNode) -> bool:
+    return cell.cell_type == "markdown" and bool(cell.metadata.get("nbgrader", {}).get("grade"))
+
+
 def exercise_of(cell: NotebookNode) -> str | None:
     """The exercise that a check cell, visible or hidden, belongs to; None for any other cell."""
     return checked_by(grade_id_of(cell))
@@ -588,7 +593,7 @@ def optional_exercise(cell: NotebookNode) -> str | None:
 
 
 def is_set_up(cell: NotebookNode) -> bool:
-    return cell.cell_type == "code" and grade_id_of(cell).startswith("setup_")
+    return cell.cell_type == "code" and grade_id_of(cell).startswith(SET_UP)
 
 
 def describe(cell: NotebookNode) -> str:

@@ -12,6 +12,7 @@ from autograder.classroom.course import Course
 from autograder.files import indented_json
 
 Status = Literal["graded", "zeroed", "flagged"]
+NOT_RUN = "not-run"  # the id of a cell that only the notebook has which stands for a submission that could not be run
 
 
 @dataclass(frozen=True)

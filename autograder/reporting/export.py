@@ -13,7 +13,8 @@ moodle_02_masks.csv        Moodle: the assignment, Upload grading worksheet
 moodle_02_masks.zip        Moodle: the assignment, Upload multiple feedback files in a zip
 canvas_02_masks.zip        Canvas: the assignment, Upload Submissions (it attaches them as comments)
 
-In these nobody gets a zero for what they did not hand in: the cell is empty, and the LMS leaves the grade as it is.
+In these nobody gets a zero for what they did not hand in. The gradebooks have an empty cell for it, which takes away a
+grade that somebody has entered in the LMS; the worksheet has no line for it, and leaves the grade as it is.
 
 A spreadsheet would take a cell that begins with =, +, - or @ for a formula, and names come from students. Such a cell
 gets a ' in front, which spreadsheets read as "this is text".
@@ -27,7 +28,7 @@ import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -207,16 +208,25 @@ def write_canvas_gradebook(course: Course, path: Path, lines: Sequence[Line], nu
     return write_table(course, path, columns, rows, csv.QUOTE_MINIMAL)
 
 
+IN_MOODLE = {"ID number": "number", "Username": "username", "Email address": "email"}  # what can identify people there
+
+
 def write_moodle_gradebook(course: Course, path: Path, lines: Sequence[Line]) -> Path:
+    """One line for each student whom Moodle can find.
+
+    Moodle takes a line whose cell in the column that identifies people is empty for one about the student of the line
+    before. So there is a column only for what everybody in the table has.
+    """
+    known = [p for p in people_in(lines) if p.email or p.number]
+    needed = "email" if 2 * sum(bool(p.email) for p in known) >= len(known) else "number"
+    people = [p for p in known if getattr(p, needed)]
+    own = {head: name for head, name in IN_MOODLE.items() if all(getattr(p, name) for p in people)}
     worth = {line.assignment: line.max_score for line in lines}
-    columns = ["First name", "Last name", "ID number", "Username", "Email address", *worth]
     scores = Scores(lines)
     rows = [
-        [p.first_name, p.last_name, p.number, p.username, p.email, *scores.of(p, worth)]
-        for p in people_in(lines)
-        if p.email or p.number
+        [p.first_name, p.last_name, *(getattr(p, name) for name in own.values()), *scores.of(p, worth)] for p in people
     ]
-    return write_table(course, path, columns, rows, csv.QUOTE_MINIMAL)
+    return write_table(course, path, ["First name", "Last name", *own, *worth], rows, csv.QUOTE_MINIMAL)
 
 
 def people_in(lines: Sequence[Line]) -> list[Person]:
@@ -235,24 +245,27 @@ class Scores:
         return ["" if score is None else score for score in found]
 
 
+# Without Moodle's column "Feedback comments": an empty cell would delete what somebody has written there.
 WORKSHEET = (
     *("Identifier", "Full name", "Email address", "Status", "Grade", "Maximum Grade", "Grade can be changed"),
-    *("Last modified (submission)", "Last modified (grade)", "Feedback comments"),
+    *("Last modified (submission)", "Last modified (grade)"),
 )
 
 
 def write_worksheet(course: Course, path: Path, lines: Sequence[Line], names: Mapping[str, LmsName]) -> Path:
-    """Moodle's grading worksheet. It compares the date of the grade with that of its own."""
+    """Moodle's grading worksheet.
+
+    Moodle skips a line whose grade was modified there after the date in it. Marks by hand come long after the verdict,
+    so the date is that of the export: only what somebody changes in Moodle after it is safe from this table.
+    """
+    now = f"{datetime.now(course.rules().zone):%d %B %Y, %I:%M %p}"
     rows = []
     for line in lines:
         name = names.get(line.person.id)
         if name is None or line.score is None:
             continue
-        verdict = course.verdict(line.assignment, line.person.id)
-        when = f"{datetime.fromtimestamp(verdict.stat().st_mtime, UTC):%d %B %Y, %I:%M %p}" if verdict.exists() else ""
-        comment = "Some answers are still to be marked by hand." if line.awaits_marks else ""
         known = (f"Participant {name.number}", name.name, line.person.email, "Submitted for grading")
-        rows.append((*known, line.score, line.max_score, "Yes", line.handed_in, when, comment))
+        rows.append((*known, line.score, line.max_score, "Yes", line.handed_in, now))
     return write_table(course, path, WORKSHEET, rows, csv.QUOTE_MINIMAL)
 
 

@@ -51,7 +51,7 @@ from traitlets.config import Config
 from autograder.classroom.book import came_by_exchange, complete_for_exchange, copy_along
 from autograder.classroom.course import SECRET, STAMP, Course, CourseError
 from autograder.judging.rebuild import as_dict, as_text, pictures, printable
-from autograder.judging.verdict import ExerciseVerdict, read_verdict
+from autograder.judging.verdict import NOT_RUN, ExerciseVerdict, Verdict, read_verdict
 from autograder.reporting.gradebook import awaiting_cells, names_in
 from autograder.walls.warm import processors
 from autograder.working_copy import cell_id
@@ -389,6 +389,7 @@ class Page:
     mistakes: tuple[Mistake, ...] = ()
     awaiting: frozenset[str] = frozenset()  # grade ids without a score, before a person has looked at them
     is_reading: bool = False  # the notebook as it was released, of no student's
+    not_run: str = ""  # why what was handed in could not be run: then the notebook below is the released one
 
 
 @dataclass
@@ -404,16 +405,20 @@ def book_of(db_url: str, assignment: str) -> Book:
         return Book(names_in(gradebook), awaiting_cells(gradebook, assignment))
 
 
-def mistakes_in(notebook_folder: str, assignment: str, student: str) -> tuple[Mistake, ...]:
-    """From the verdict that lies in the same course; nothing if there is none, as after nbgrader's own grading."""
+def verdict_beside(notebook_folder: str, assignment: str, student: str) -> Verdict | None:
+    """The verdict that lies in the same course; None if there is none, as after nbgrader's own grading."""
     folder = Path(notebook_folder).resolve()
     if len(folder.parents) < 3:
-        return ()
+        return None
     path = folder.parents[2] / "verdicts" / assignment / f"{student}.json"  # from autograded/STUDENT/ASSIGNMENT
     try:
-        answers = read_verdict(path).exercises
+        return read_verdict(path)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return ()
+        return None
+
+
+def mistakes_in(verdict: Verdict) -> tuple[Mistake, ...]:
+    answers = verdict.exercises
     return tuple(mistake(a) for a in answers if a.points + a.hidden_points < a.max_points + a.hidden_max_points)
 
 
@@ -469,6 +474,11 @@ def students_cells(cells: Sequence[NotebookNode]) -> list[NotebookNode]:
     return kept
 
 
+def without_note(cells: Sequence[NotebookNode]) -> list[NotebookNode]:
+    """The cells without the one that says why a submission could not be run."""
+    return [cell for cell in cells if cell.get("id") != NOT_RUN]
+
+
 def title_of(cells: Sequence[NotebookNode]) -> str:
     """The title of a notebook of the course, or nothing."""
     first = as_text(cells[0].get("source")) if cells and is_the_courses_own(cells[0]) else ""
@@ -518,6 +528,8 @@ class FeedbackExporter(HTMLExporter):
         nb = sound(nb)
         resources = {} if resources is None else resources
         resources["page"] = page = self.page(nb, resources)
+        if page.not_run:
+            nb.cells = without_note(nb.cells)  # the page says the same above
         if not page.is_reading:
             nb.cells = students_cells(nb.cells)
         for cell in nb.cells:
@@ -527,16 +539,19 @@ class FeedbackExporter(HTMLExporter):
         return super(HTMLExporter, self).from_notebook_node(nb, resources, **options)
 
     def page(self, nb: NotebookNode, resources: dict[str, Any]) -> Page:
-        title, known = title_of(nb.cells), resources.get("nbgrader")
+        title, known = title_of(without_note(nb.cells)), resources.get("nbgrader")
         if known is None:
             return Page(title, is_reading=True)
         student, assignment = known["student"], known["assignment"]
         key = known["db_url"], assignment
         book = self.books.setdefault(key, self.books.get(key) or book_of(*key))
+        verdict = verdict_beside(resources.get("metadata", {}).get("path", ""), assignment, student)
+        is_run = verdict is None or verdict.status == "graded"
         return Page(
             title=title or known["notebook"],
             name=book.names.get(student, student),
-            mistakes=mistakes_in(resources.get("metadata", {}).get("path", ""), assignment, student),
+            mistakes=mistakes_in(verdict) if verdict and is_run else (),
+            not_run="" if verdict is None or is_run else verdict.reason,
             awaiting=frozenset(book.awaiting.get(student, ())),
         )
 

@@ -1,7 +1,7 @@
 """Item analysis: what each exercise and each written question tells about a class, and about itself.
 
 Difficulty is the mean share of the points. Discrimination is the correlation of the points in one exercise with those
-in all others: near 0, an exercise does not tell who knows the subject; below 0, those who know it fail.
+in all others: near 0, an exercise does not tell who knows the subject; far below 0, those who know it fail.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from course_lib.checking.exercise import Exercise
 from course_lib.exercises import all_exercises
 
 FEWEST = 10  # students, for a correlation that is worth a number
-LITTLE = 0.2  # a correlation below which an exercise separates little
+LITTLE = 0.2  # a correlation that is smaller, on either side of 0, says little: one student's slip makes as much
 EASY = 0.95
 
 
@@ -54,7 +54,7 @@ class Item:
 
     @property
     def remark(self) -> str:
-        if self.discrimination is not None and self.discrimination < 0:
+        if self.discrimination is not None and self.discrimination < -LITTLE:
             return "Those who did well elsewhere fail here. Is the question clear?"
         if self.students and self.share >= EASY:
             return "Nearly everybody gets it right."

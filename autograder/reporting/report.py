@@ -234,6 +234,10 @@ class AssignmentReport:
         return sum(s.entry.awaits_marks for s in self.submissions if s.entry)
 
     @property
+    def penalised(self) -> int:
+        return sum(bool(s.entry.penalty) for s in self.submissions if s.entry)
+
+    @property
     def graded_at(self) -> str:
         return max((s.verdict.graded_at for s in self.submissions), default="")
 
@@ -368,7 +372,8 @@ def score_of(verdict: Verdict, entry: Entry | None, code_only: bool, most: float
 
 
 def walls_of(verdict: Verdict) -> str:
-    return ", ".join(verdict.walls) or ("none recorded" if verdict.exercises else "the code was not run")
+    is_run = any(answer.outcome != "not run" for answer in verdict.exercises)
+    return ", ".join(verdict.walls) or ("none recorded" if is_run else "the code was not run")
 
 
 def feedback(course: Course, verdict: Verdict) -> str:

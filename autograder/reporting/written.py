@@ -112,11 +112,12 @@ def digest(text: str) -> str:
 
 def mark_written(course: Course, assignments: Sequence[str], tables: Sequence[Path] = ()) -> list[Outcome]:
     """Enter the marks that these tables and those in written/ hold, and write pages and tables again."""
-    if not has_gradebook(course):
+    if not has_gradebook(course) or not assignments:
         raise CourseError(
             f"Nothing has been graded yet, so there is nothing to mark. First run: {course.command('grade')}"
         )
     given = [row for path in tables for row in rows_in(path)]
+    require_tables(course, assignments, given)
     outcomes = []
     with one_at_a_time(course):
         for assignment in assignments:
@@ -126,18 +127,31 @@ def mark_written(course: Course, assignments: Sequence[str], tables: Sequence[Pa
                 outcomes.append(one_question(course, question, own, given))
             with open_book(course) as gradebook:
                 penalise_again(course, gradebook, assignment)
-    known = {outcome.question.id for outcome in outcomes}
-    strange = [row for row in given if row.question not in known]
-    if strange:
-        raise CourseError(
-            f"{strange[0].where}: there is no written question {strange[0].question!r} among those that were graded."
-        )
     return outcomes
+
+
+def require_tables(course: Course, assignments: Sequence[str], given: Iterable[Row]) -> None:
+    """Refuse a table that cannot be read, and marks for a question that nobody asked, before anything is entered."""
+    known = [question for assignment in assignments for question in questions_of(course, assignment)]
+    for question in known:
+        own = table_beside_page(course, question)
+        if own.exists():
+            list(rows_in(own))
+    for row in given:
+        if row.question not in {question.id for question in known}:
+            raise CourseError(
+                f"{row.where}: there is no written question {row.question!r} among those that were graded. "
+                "Nothing was entered."
+            )
+
+
+def table_beside_page(course: Course, question: Question) -> Path:
+    return course.root / "written" / question.assignment / f"{question.name}.csv"
 
 
 def one_question(course: Course, question: Question, marks: Sequence[Mark], given: Iterable[Row]) -> Outcome:
     folder = course.root / "written" / question.assignment
-    outcome = Outcome(question, folder / f"{question.name}.html", folder / f"{question.name}.csv")
+    outcome = Outcome(question, folder / f"{question.name}.html", table_beside_page(course, question))
     answers = answers_to(course, question, marks)
     rows = [row for row in given if row.question == question.id]
     is_by_a_person = outcome.table.exists() and not course.ledger.is_as_written(outcome.table)
