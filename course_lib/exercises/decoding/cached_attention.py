@@ -1396,8 +1396,7 @@ class stores_cut_off_tensors(decoding.CachedAttention):
 
 @caching.misconception
 class hides_the_past_in_the_scores(decoding.CachedAttention):
-    """You fill the scores where attention is allowed. It is the others that have to be filled: masked_fill wants to know
-    what to hide.
+    """You fill the scores where attention is allowed. The others have to be filled: masked_fill is told what to hide.
 
     A query that may see everything is left with nothing: NaN."""
 

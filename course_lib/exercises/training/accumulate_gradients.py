@@ -266,6 +266,24 @@ def adds_up_sums(model, batches, bos_id, pad_id):
 
 
 @accumulate_gradients.misconception
+def adds_up_sums_and_divides_the_loss(model, batches, bos_id, pad_id):
+    """The loss that you return is divided by the number of targets, but the gradients are those of the undivided sums.
+    Both belong to the mean.
+
+    The gradient grows with the number of targets."""
+    model.zero_grad()
+    total = sum(int((targets != pad_id).sum()) for _, targets in batches)
+    mean_loss = 0.0
+    for source, targets in batches:
+        logits = model(source, training.shift_right(targets, bos_id))
+        share = int((targets != pad_id).sum())
+        loss = training.sequence_loss(logits, targets, pad_id) * share
+        loss.backward()
+        mean_loss += loss.item() / total
+    return mean_loss
+
+
+@accumulate_gradients.misconception
 def divides_twice(model, batches, bos_id, pad_id):
     """You divide twice: by the number of targets and by the number of batches. The shares of all batches have to add up
     to 1."""
@@ -317,10 +335,9 @@ def clears_in_the_loop(model, batches, bos_id, pad_id):
 
 
 @accumulate_gradients.misconception
-def clears_at_the_end(model, batches, bos_id, pad_id):
-    """You clear the gradients at the end. Clear them before the first batch.
-
-    Nothing is left in .grad for the optimizer."""
+def leaves_no_gradient(model, batches, bos_id, pad_id):
+    """You leave nothing in .grad for the optimizer. Clear it before the first batch and not later, and let torch record
+    what the backward of each batch needs."""
     total = sum(int((targets != pad_id).sum()) for _, targets in batches)
     mean_loss = 0.0
     for source, targets in batches:
