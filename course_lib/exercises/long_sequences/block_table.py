@@ -286,6 +286,32 @@ class TakesTheBlockFreedLast(long_sequences.BlockTable):
 
 
 @block_table.misconception
+class TakesTheEndOfTheList(long_sequences.BlockTable):
+    """You take the block at the end of a list, where `pop` finds it: first the largest, later the one that was put there
+    last. Of the free blocks, the one with the smallest number is taken."""
+
+    def __init__(self, num_blocks, block_size):
+        self.block_size = block_size
+        self.free_blocks = list(range(num_blocks))
+        self.blocks = {}
+        self.lengths = {}
+
+    def append(self, sequence):
+        length = self.lengths.get(sequence, 0)
+        if length % self.block_size == 0:
+            if not self.free_blocks:
+                raise MemoryError("no free block")
+            block = self.free_blocks.pop()
+            self.blocks.setdefault(sequence, []).append(block)
+        self.lengths[sequence] = length + 1
+        return self.lookup(sequence, length)
+
+    def free(self, sequence):
+        self.free_blocks.extend(self.blocks.pop(sequence))
+        del self.lengths[sequence]
+
+
+@block_table.misconception
 class CountsBlocksFromOne(long_sequences.BlockTable):
     """You number the blocks from 1. They are counted from 0."""
 
