@@ -153,8 +153,8 @@ def counts_each_match_once(hypotheses, references):
 
 @measuring.misconception
 def clips_over_the_corpus(hypotheses, references):
-    """You put the n-grams of all sentences together before you compare. An n-gram matches only in the reference of its own
-    sentence: compare sentence by sentence, and sum the matches.
+    """You put the n-grams of all sentences together before you compare. An n-gram matches only in the reference of its
+    own sentence: compare sentence by sentence, and sum the matches.
 
     As it is, a word may be found in the translation of another sentence."""
     require_pairs(hypotheses, references)

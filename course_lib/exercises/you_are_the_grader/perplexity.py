@@ -10,6 +10,7 @@ import math
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from course_lib import you_are_the_grader as reference
 from course_lib.checking.exercise import Exercise
@@ -95,9 +96,16 @@ def perplexity_runs_every_batch(subject, case):
         for j, (asked, right, target) in enumerate(zip(source, wanted, targets)):
             given = [own for ids, own in rows if torch.equal(ids, asked)]
             expect(given, f"The model was never called with the source ids of batch {i}, row {j}: {asked.tolist()}.")
-            real = int((target != case["pad_id"]).sum())  # a sentence by itself may come without its padding
-            if not any(len(right) >= len(own) >= real and torch.equal(own, right[: len(own)]) for own in given):
+            real = int((target != case["pad_id"]).sum())
+            if not any(is_begun_by(own, right, real) for own in given):
                 expect_ids(given[0], right, f"what the decoder was given for batch {i}, row {j},")
+
+
+def is_begun_by(given: Tensor, right: Tensor, real: int) -> bool:
+    """Whether the decoder was given the right ids. A sentence by itself may come without its padding, and what stands
+    beyond its targets is hidden by the causal mask."""
+    length = min(len(given), len(right))
+    return length >= real and torch.equal(given[:length], right[:length])
 
 
 @perplexity.property("the model is in evaluation mode", points=0)
@@ -426,6 +434,18 @@ def sentence_by_sentence(model, batches, bos_id, pad_id):
                 logits = model(sentence[None], shift_right(wanted, bos_id))
                 losses += F.cross_entropy(logits[0], wanted[0], reduction="none").tolist()
     return math.exp(sum(losses) / len(losses))
+
+
+@perplexity.alternative
+def dropping_the_last_logits(model, batches, bos_id, pad_id):
+    model.eval()
+    total, count = 0.0, 0
+    with torch.no_grad():
+        for source, targets in batches:
+            logits = model(source, F.pad(targets, (1, 0), value=bos_id))[:, :-1]
+            total += F.cross_entropy(logits[targets != pad_id], targets[targets != pad_id], reduction="sum").item()
+            count += targets.ne(pad_id).sum().item()
+    return math.exp(total / count)
 
 
 @perplexity.alternative
