@@ -248,7 +248,13 @@ def test_an_error_is_a_rejection():
 
 @pytest.mark.parametrize(
     ("answer", "words"),
-    [(None, "None: is a `return` missing?"), (1, "returned 1."), ("yes", "'yes'"), ([True], "list")],
+    [
+        (None, "None: is a `return` missing?"),
+        (1, "returned 1."),
+        ("yes", "'yes'"),
+        ([True], "a list with 1 entry."),
+        (iter([True]), "a list_iterator."),
+    ],
 )
 def test_only_truth_values_count(answer, words):
     report = report_on(CAUSAL, lambda causal_mask: answer)

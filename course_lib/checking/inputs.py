@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -131,6 +133,7 @@ class NextTokenTable:
 class CausalTable:
     """A language model that is nothing but numbers: ids (batch, time) ↦ logits (batch, time, vocab).
 
+    Where a module is promised, people ask it for its mode or its device before they use it, so it knows these too.
     The logits at a position are start + table[0, token there] + table[1, token before] + …, as far as the table goes.
     `answers_gradients`: it answers something else while torch records gradients, so that this can be seen.
     `can_be_trained`: its logits ask for gradients, as those of a model with parameters do.
@@ -142,6 +145,7 @@ class CausalTable:
     table: Tensor
     answers_gradients: bool = False
     can_be_trained: bool = False
+    training: ClassVar[bool] = False
 
     def __call__(self, ids: Tensor) -> Tensor:
         require_batch(ids, len(self.start))
@@ -153,6 +157,16 @@ class CausalTable:
         if self.can_be_trained:
             return logits.clone().requires_grad_(torch.is_grad_enabled())
         return -logits if self.answers_gradients and torch.is_grad_enabled() else logits
+
+    def train(self, mode: bool = True) -> CausalTable:
+        """As a module without dropout: the mode makes no difference."""
+        return self
+
+    def eval(self) -> CausalTable:
+        return self
+
+    def parameters(self) -> Iterator[Tensor]:
+        return iter((self.start, self.table))
 
     def __repr__(self) -> str:
         return f"a language model with {len(self.start)} tokens"

@@ -15,6 +15,7 @@ from .bench import NotAttempted
 from .diagnosis import deed_of, sentence_of
 from .disguise import Implementation, disguised, text_of
 from .exercise import REGISTRY, Case, Exercise
+from .expect import name_of_type
 from .patience import TimeIsUp, at_most
 from .programs import Program
 from .properties import NOTHING_WRITTEN, Examination, describe_case, describe_error, describe_value, failed
@@ -55,7 +56,7 @@ def tried(
 
 
 def described(value: Any) -> str:
-    return describe_value(value) if isinstance(value, Tensor | int | float | str) else type(value).__name__
+    return describe_value(value) if isinstance(value, Tensor | int | float | str) else name_of_type(value)
 
 
 class Findings:

@@ -92,7 +92,7 @@ def bleu_zero(subject, case):
 def counts_repetitions(hypotheses, references):
     """An n-gram that is repeated counts every time. It counts at most as often as the reference has it.
 
-    'the the the the' would be a perfect translation."""
+    'the the the the' would have a p_1 of 1 wherever the reference has a 'the'."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):
@@ -131,10 +131,52 @@ def counts_each_ngram_once(hypotheses, references):
 
 
 @measuring.misconception
+def counts_each_match_once(hypotheses, references):
+    """Of the matches you count every different n-gram once (`len` of a Counter counts its keys), but you divide by all
+    n-grams. One that both sentences have twice matches twice."""
+    require_pairs(hypotheses, references)
+    log_precision = 0.0
+    for n in (1, 2, 3, 4):
+        matches, total = 0, 0
+        for hypothesis, reference in zip(hypotheses, references):
+            found = ngrams(hypothesis, n)
+            matches += len(found & ngrams(reference, n))
+            total += found.total()
+        if matches == 0:
+            return 0.0
+        log_precision += math.log(matches / total) / 4
+    hypothesis_length = sum(map(len, hypotheses))
+    reference_length = sum(map(len, references))
+    log_penalty = min(0.0, 1 - reference_length / hypothesis_length)
+    return 100 * math.exp(log_penalty + log_precision)
+
+
+@measuring.misconception
+def clips_over_the_corpus(hypotheses, references):
+    """You put the n-grams of all sentences together before you compare. An n-gram matches only in the reference of its
+    own sentence: compare sentence by sentence, and sum the matches.
+
+    As it is, a word may be found in the translation of another sentence."""
+    require_pairs(hypotheses, references)
+    log_precision = 0.0
+    for n in (1, 2, 3, 4):
+        found = sum((ngrams(hypothesis, n) for hypothesis in hypotheses), Counter())
+        wanted = sum((ngrams(reference, n) for reference in references), Counter())
+        matches, total = (found & wanted).total(), found.total()
+        if matches == 0:
+            return 0.0
+        log_precision += math.log(matches / total) / 4
+    hypothesis_length = sum(map(len, hypotheses))
+    reference_length = sum(map(len, references))
+    log_penalty = min(0.0, 1 - reference_length / hypothesis_length)
+    return 100 * math.exp(log_penalty + log_precision)
+
+
+@measuring.misconception
 def no_brevity_penalty(hypotheses, references):
     """The brevity penalty is missing.
 
-    Two right words of a long sentence would be a perfect translation."""
+    Four right words in a row, of a long sentence, would be a perfect translation."""
     require_pairs(hypotheses, references)
     log_precision = 0.0
     for n in (1, 2, 3, 4):
@@ -332,6 +374,26 @@ def stops_at_three(hypotheses, references):
         if matches == 0:
             return 0.0
         log_precision += math.log(matches / total) / 3
+    hypothesis_length = sum(map(len, hypotheses))
+    reference_length = sum(map(len, references))
+    log_penalty = min(0.0, 1 - reference_length / hypothesis_length)
+    return 100 * math.exp(log_penalty + log_precision)
+
+
+@measuring.misconception
+def fourth_root_of_three(hypotheses, references):
+    """Your n stops at 3, and you take the fourth root. There are four precisions: n should run from 1 to 4."""
+    require_pairs(hypotheses, references)
+    log_precision = 0.0
+    for n in (1, 2, 3):
+        matches, total = 0, 0
+        for hypothesis, reference in zip(hypotheses, references):
+            found = ngrams(hypothesis, n)
+            matches += (found & ngrams(reference, n)).total()
+            total += found.total()
+        if matches == 0:
+            return 0.0
+        log_precision += math.log(matches / total) / 4
     hypothesis_length = sum(map(len, hypotheses))
     reference_length = sum(map(len, references))
     log_penalty = min(0.0, 1 - reference_length / hypothesis_length)

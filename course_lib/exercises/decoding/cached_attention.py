@@ -235,10 +235,10 @@ def expect_learns_through_the_cache(built, case):
         _, cache = next_piece(built, first)
         is_pair = isinstance(cache, tuple | list) and len(cache) == 2 and all(isinstance(c, Tensor) for c in cache)
         members = (0, 1) if is_pair else ()  # nothing is asked of a cache that is packed in another way
-        is_made = all(built.gradient(first, wrt=0, output=(1, member)).any() for member in members)
-        is_used = all(built.gradient(second, cache, wrt=(1, member)).any() for member in members)
-    if not (is_made and is_used):
-        built.note("gradient through the cache", (is_made, is_used))
+        is_made = [bool(built.gradient(first, wrt=0, output=(1, member)).any()) for member in members]
+        is_used = [bool(built.gradient(second, cache, wrt=(1, member)).any()) for member in members]
+    if not all(is_made + is_used):
+        built.note("gradient through the cache", (is_made, is_used))  # of the keys, of the values
         raise Failure(
             "No gradient flows through the cache: somewhere keys or values leave torch's graph (detach, no_grad)."
         )
@@ -1347,6 +1347,72 @@ class cuts_the_input_off(decoding.CachedAttention):
         everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
         past = torch.tril(everything, diagonal=seen - new)
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past)
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class cuts_off_the_old_pieces(decoding.CachedAttention):
+    """You cut both the old keys and the old values off from the gradient (detach, no_grad). Here it flows through the
+    cache.
+
+    The numbers are right, but an earlier piece does not learn from what later ones make of it."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k.detach(), k], dim=2)
+            v = torch.cat([old_v.detach(), v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past)
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@caching.misconception
+class stores_cut_off_tensors(decoding.CachedAttention):
+    """You put keys and values into the cache without their graph (detach, no_grad). Here gradients flow through the
+    cache.
+
+    The numbers are right, but an earlier piece does not learn from what later ones make of it."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past)
+        return self.w_o(merge_heads(heads)), (k.detach(), v.detach())
+
+
+@caching.misconception
+class hides_the_past_in_the_scores(decoding.CachedAttention):
+    """You fill the scores where attention is allowed. The others have to be filled: masked_fill is told what to hide.
+
+    A query that may see everything is left with nothing: NaN."""
+
+    def forward(self, x, cache=None):
+        q = split_heads(self.w_q(x), self.num_heads)
+        k = split_heads(self.w_k(x), self.num_heads)
+        v = split_heads(self.w_v(x), self.num_heads)
+        if cache is not None:
+            old_k, old_v = cache
+            k = torch.cat([old_k, k], dim=2)
+            v = torch.cat([old_v, v], dim=2)
+        new, seen = q.shape[2], k.shape[2]
+        everything = torch.ones(new, seen, dtype=torch.bool, device=x.device)
+        past = torch.tril(everything, diagonal=seen - new)
+        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(past, -torch.inf)
+        heads = scores.softmax(dim=-1) @ v
         return self.w_o(merge_heads(heads)), (k, v)
 
 

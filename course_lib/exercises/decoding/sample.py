@@ -126,7 +126,7 @@ def compare_draws(got, logits, temperature, u):
 def multiplies_by_the_temperature(logits, temperature, u):
     """You multiply by the temperature. Divide: a high temperature flattens.
 
-    Yours makes it sharper."""
+    As it is, a high temperature makes the distribution sharper."""
     if temperature == 0:
         return logits.argmax(dim=-1)
     probabilities = (logits * temperature).softmax(dim=-1)

@@ -162,7 +162,7 @@ def writing_gradients(subject, case):
 def multiplies_by_the_temperature(model, prompt, new_tokens, temperature, top_k, draws, max_len):
     """You multiply by the temperature. Divide: a high temperature flattens.
 
-    Yours makes the distribution sharper."""
+    As it is, a high temperature makes the distribution sharper."""
     ids = prompt
     for i in range(new_tokens):
         context = ids[-max_len:]
@@ -170,6 +170,20 @@ def multiplies_by_the_temperature(model, prompt, new_tokens, temperature, top_k,
             logits = model(context[None])[:, -1]
         logits = top_k_filter(logits, top_k)
         drawn = sample(logits, 1 / temperature, draws[i : i + 1])
+        ids = torch.cat([ids, drawn])
+    return ids
+
+
+@writing.misconception
+def divides_by_the_temperature_twice(model, prompt, new_tokens, temperature, top_k, draws, max_len):
+    """The temperature counts twice. `sample` divides by it already: give it the logits as they are."""
+    ids = prompt
+    for i in range(new_tokens):
+        context = ids[-max_len:]
+        with torch.no_grad():
+            logits = model(context[None])[:, -1]
+        logits = top_k_filter(logits / temperature, top_k)
+        drawn = sample(logits, temperature, draws[i : i + 1])
         ids = torch.cat([ids, drawn])
     return ids
 
@@ -465,6 +479,20 @@ def cuts_the_prompt_once(model, prompt, new_tokens, temperature, top_k, draws, m
 
 
 @writing.misconception
+def forgets_the_start_of_the_prompt(model, prompt, new_tokens, temperature, top_k, draws, max_len):
+    """You cut the prompt itself to max_len tokens, once, before the loop. Only what the model is given is cut, in each
+    turn; the result holds all of the prompt."""
+    ids = prompt[-max_len:]
+    for i in range(new_tokens):
+        with torch.no_grad():
+            logits = model(ids[None])[:, -1]
+        logits = top_k_filter(logits, top_k)
+        drawn = sample(logits, temperature, draws[i : i + 1])
+        ids = torch.cat([ids, drawn])
+    return ids
+
+
+@writing.misconception
 def forgets_what_was_cut(model, prompt, new_tokens, temperature, top_k, draws, max_len):
     """You cut the text itself to max_len tokens. Only the model's context is cut; the result holds everything."""
     ids = prompt
@@ -591,6 +619,19 @@ def records_gradients(model, prompt, new_tokens, temperature, top_k, draws, max_
         logits = top_k_filter(logits, top_k)
         drawn = sample(logits, temperature, draws[i : i + 1])
         ids = torch.cat([ids, drawn])
+    return ids
+
+
+@writing.alternative
+def in_evaluation_mode(model, prompt, new_tokens, temperature, top_k, draws, max_len):
+    was_training, device = model.training, next(iter(model.parameters())).device
+    model.eval()
+    ids = prompt.to(device)
+    with torch.no_grad():
+        for draw in draws[:new_tokens]:
+            logits = top_k_filter(model(ids[None, -max_len:])[:, -1], top_k)
+            ids = torch.hstack([ids, sample(logits, temperature, draw[None])])
+    model.train(was_training)
     return ids
 
 

@@ -286,6 +286,32 @@ class TakesTheBlockFreedLast(long_sequences.BlockTable):
 
 
 @block_table.misconception
+class TakesTheEndOfTheList(long_sequences.BlockTable):
+    """You take the block at the end of a list, where `pop` finds it: first the largest, later the one that was put
+    there last. Of the free blocks, the one with the smallest number is taken."""
+
+    def __init__(self, num_blocks, block_size):
+        self.block_size = block_size
+        self.free_blocks = list(range(num_blocks))
+        self.blocks = {}
+        self.lengths = {}
+
+    def append(self, sequence):
+        length = self.lengths.get(sequence, 0)
+        if length % self.block_size == 0:
+            if not self.free_blocks:
+                raise MemoryError("no free block")
+            block = self.free_blocks.pop()
+            self.blocks.setdefault(sequence, []).append(block)
+        self.lengths[sequence] = length + 1
+        return self.lookup(sequence, length)
+
+    def free(self, sequence):
+        self.free_blocks.extend(self.blocks.pop(sequence))
+        del self.lengths[sequence]
+
+
+@block_table.misconception
 class CountsBlocksFromOne(long_sequences.BlockTable):
     """You number the blocks from 1. They are counted from 0."""
 
@@ -497,6 +523,23 @@ class CountsTheTokenThatFailed(long_sequences.BlockTable):
         self.lengths[sequence] = self.lengths.get(sequence, 0) + 1
         length = self.lengths[sequence] - 1
         if length >= len(self.blocks.get(sequence, [])) * self.block_size:
+            if not self.free_blocks:
+                raise MemoryError("no free block")
+            block = min(self.free_blocks)
+            self.free_blocks.remove(block)
+            self.blocks.setdefault(sequence, []).append(block)
+        return self.lookup(sequence, length)
+
+
+@block_table.misconception
+class CountsBeforeItLooks(long_sequences.BlockTable):
+    """You count the token before you know whether there is a block for it. If append raises MemoryError, nothing may
+    have changed."""
+
+    def append(self, sequence):
+        length = self.lengths.get(sequence, 0)
+        self.lengths[sequence] = length + 1
+        if length % self.block_size == 0:
             if not self.free_blocks:
                 raise MemoryError("no free block")
             block = min(self.free_blocks)

@@ -218,6 +218,41 @@ def no_gradient_for_keys_and_values(segment, memory, w_q, w_k, w_v, keep):
 
 
 @segments.misconception
+def detaches_the_memory_too_late(segment, memory, w_q, w_k, w_v, keep):
+    """You detach the memory's keys and values instead of the memory itself. So w_k and w_v do not learn from it: detach
+    it before the weights are applied."""
+    context = torch.cat([memory, segment], dim=1)
+    q = segment @ w_q
+    k = torch.cat([(memory @ w_k).detach(), segment @ w_k], dim=1)
+    v = torch.cat([(memory @ w_v).detach(), segment @ w_v], dim=1)
+    n, m = segment.shape[1], memory.shape[1]
+    queries = m + torch.arange(n, device=segment.device)
+    keys = torch.arange(m + n, device=segment.device)
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    scores = scores.masked_fill(keys[None, :] > queries[:, None], -torch.inf)
+    output = scores.softmax(dim=-1) @ v
+    return output, context[:, -keep:].detach()
+
+
+@segments.misconception
+def cuts_the_memory_first(segment, memory, w_q, w_k, w_v, keep):
+    """You cut the memory to `keep` vectors before the attention. The segment sees all of the memory that it is given;
+    `keep` is about the new one."""
+    memory = memory[:, -keep:].detach()
+    context = torch.cat([memory, segment], dim=1)
+    q = segment @ w_q
+    k = context @ w_k
+    v = context @ w_v
+    n, m = segment.shape[1], memory.shape[1]
+    queries = m + torch.arange(n, device=segment.device)
+    keys = torch.arange(m + n, device=segment.device)
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    scores = scores.masked_fill(keys[None, :] > queries[:, None], -torch.inf)
+    output = scores.softmax(dim=-1) @ v
+    return output, context[:, -keep:].detach()
+
+
+@segments.misconception
 def ignores_the_memory(segment, memory, w_q, w_k, w_v, keep):
     """Your keys and values come from the segment alone. The memory belongs to them."""
     memory = memory.detach()

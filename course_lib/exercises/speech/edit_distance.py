@@ -41,9 +41,14 @@ edits = Exercise(
 )
 
 
+def in_other_objects(sequence):
+    """Words that are equal and not identical, as they are for the judge: `is` in the place of `==` shows."""
+    return ["".join(item) if isinstance(item, str) else item for item in sequence]
+
+
 def distance(subject, reference, hypothesis):
     """The student's number."""
-    answer = as_number(asked(subject, (reference, hypothesis), as_number))
+    answer = as_number(asked(subject, (reference, in_other_objects(hypothesis)), as_number))
     if answer is None:
         raise Failure("The result is None. Does every path through your code end in a `return`?")
     if isinstance(answer, bool) or not isinstance(answer, int | float):
@@ -99,6 +104,39 @@ def compares_the_common_places(reference, hypothesis):
     """You compare the sequences place by place, as far as the shorter one goes. Items that are missing or too many
     count, and the sequences have to be aligned first."""
     return sum(wanted != got for wanted, got in zip(reference, hypothesis))
+
+
+@edits.misconception
+def asks_for_the_same_object(reference, hypothesis):
+    """You compare items with `is`, which asks whether they are one and the same object. Ask whether they are equal.
+
+    Two equal words may be two objects; small whole numbers happen to be one."""
+    previous = list(range(len(hypothesis) + 1))
+    for i, wanted in enumerate(reference):
+        current = [i + 1]
+        for j, got in enumerate(hypothesis):
+            replaced = previous[j] + (wanted is not got)
+            deleted = previous[j + 1] + 1
+            inserted = current[j] + 1
+            current.append(min(replaced, deleted, inserted))
+        previous = current
+    return previous[-1]
+
+
+@edits.misconception
+def shares_one_row(reference, hypothesis):
+    """All rows of your table are one and the same. (`[[0] * n] * m` is one list, m times: whatever is written into one
+    row is in all of them.)"""
+    table = [[0] * (len(hypothesis) + 1)] * (len(reference) + 1)
+    for i in range(len(reference) + 1):
+        table[i][0] = i
+    for j in range(len(hypothesis) + 1):
+        table[0][j] = j
+    for i, wanted in enumerate(reference, start=1):
+        for j, got in enumerate(hypothesis, start=1):
+            replaced = table[i - 1][j - 1] + (wanted != got)
+            table[i][j] = min(replaced, table[i - 1][j] + 1, table[i][j - 1] + 1)
+    return table[-1][-1]
 
 
 @edits.misconception

@@ -134,7 +134,8 @@ class UsesTheVariance(nn.Module):
 
 @rms_norm.misconception
 class UsesTheUnbiasedVarianceInstead(nn.Module):
-    """You use torch.var: it subtracts the mean and divides by d_model - 1. RMSNorm takes the plain mean of x²."""
+    """You take the variance, as torch.var does: it subtracts the mean and divides by d_model - 1. RMSNorm takes the
+    plain mean of x²."""
 
     def __init__(self, d_model, eps=1e-06):
         super().__init__()

@@ -10,6 +10,7 @@ import math
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from course_lib import you_are_the_grader as reference
 from course_lib.checking.exercise import Exercise
@@ -88,11 +89,23 @@ def expect_perplexity(subject, case, batches, what: str) -> None:
 def perplexity_runs_every_batch(subject, case):
     got, seen = measured(subject, case)
     expect_number(got, "the perplexity")
-    calls = [(call["source"], call["given"]) for call in seen["calls"]]
+    calls = [(torch.atleast_2d(call["source"]), torch.atleast_2d(call["given"])) for call in seen["calls"]]
+    rows = [row for source, given in calls for row in zip(source, given)]
     for i, (source, targets) in enumerate(case["batches"]):
-        own = next((given for asked, given in calls if torch.equal(asked, source)), None)
-        expect(own is not None, f"The model was never called with the source ids of batch {i}, {source.tolist()}.")
-        expect_ids(own, shift_right(targets, case["bos_id"]), f"what the decoder was given for batch {i}")
+        wanted = shift_right(targets, case["bos_id"])
+        for j, (asked, right, target) in enumerate(zip(source, wanted, targets)):
+            given = [own for ids, own in rows if torch.equal(ids, asked)]
+            expect(given, f"The model was never called with the source ids of batch {i}, row {j}: {asked.tolist()}.")
+            real = int((target != case["pad_id"]).sum())
+            if not any(is_begun_by(own, right, real) for own in given):
+                expect_ids(given[0], right, f"what the decoder was given for batch {i}, row {j},")
+
+
+def is_begun_by(given: Tensor, right: Tensor, real: int) -> bool:
+    """Whether the decoder was given the right ids. A sentence by itself may come without its padding, and what stands
+    beyond its targets is hidden by the causal mask."""
+    length = min(len(given), len(right))
+    return length >= real and torch.equal(given[:length], right[:length])
 
 
 @perplexity.property("the model is in evaluation mode", points=0)
@@ -304,6 +317,23 @@ def sums_the_losses(model, batches, bos_id, pad_id):
 
 
 @perplexity.misconception
+def exp_of_the_log_probability(model, batches, bos_id, pad_id):
+    """You take exp of the mean of log p. The minus is missing: the loss is -log p.
+
+    The result is below 1: one divided by the perplexity."""
+    model.eval()
+    total, count = 0.0, 0
+    for source, targets in batches:
+        with torch.no_grad():
+            logits = model(source, shift_right(targets, bos_id))
+        loss = sequence_loss(logits, targets, pad_id)
+        number = int((targets != pad_id).sum())
+        total += loss.item() * number
+        count += number
+    return math.exp(-total / count)
+
+
+@perplexity.misconception
 def is_not_shifted(model, batches, bos_id, pad_id):
     """You give the decoder the targets themselves. It should be given the targets shifted by one place: shift_right.
 
@@ -391,6 +421,31 @@ def token_by_token(model, batches, bos_id, pad_id):
             for row, wanted in zip(table, targets):
                 losses += [-p[token] for p, token in zip(row, wanted) if token != pad_id]
     return torch.stack(losses).mean().exp().item()
+
+
+@perplexity.alternative
+def sentence_by_sentence(model, batches, bos_id, pad_id):
+    model.eval()
+    losses = []
+    with torch.no_grad():
+        for source, targets in batches:
+            for sentence, wanted in zip(source, targets):
+                wanted = wanted[None, : int((wanted != pad_id).sum())]
+                logits = model(sentence[None], shift_right(wanted, bos_id))
+                losses += F.cross_entropy(logits[0], wanted[0], reduction="none").tolist()
+    return math.exp(sum(losses) / len(losses))
+
+
+@perplexity.alternative
+def dropping_the_last_logits(model, batches, bos_id, pad_id):
+    model.eval()
+    total, count = 0.0, 0
+    with torch.no_grad():
+        for source, targets in batches:
+            logits = model(source, F.pad(targets, (1, 0), value=bos_id))[:, :-1]
+            total += F.cross_entropy(logits[targets != pad_id], targets[targets != pad_id], reduction="sum").item()
+            count += targets.ne(pad_id).sum().item()
+    return math.exp(total / count)
 
 
 @perplexity.alternative
