@@ -52,9 +52,12 @@ def test_rows():
 
 
 def test_what_was_found_by_mutation_is_about_the_exercises_that_there_are():
-    """--write removes what was dropped, whatever exercise is named."""
     names, kept = list(exercises_to_build()), mutation.kept_lines()
-    assert list(kept) == names, "run `python -m benchmarks mutation --write --only` with the exercises that differ"
+    new, gone = sorted(set(names) - set(kept)), sorted(set(kept) - set(names))
+    command = (
+        f"python -m benchmarks mutation --write --only {' '.join(new or names[:1])}"  # removes those that are gone
+    )
+    assert list(kept) == names, f"mutation.md: new {new}, gone {gone}. Run `{command}`"
     assert mutation.in_readme(list(kept.values())) in (ROOT / "README.md").read_text(encoding="utf-8")
     for file in (mutation.EQUIVALENT, mutation.SAME_MISTAKE):
         found = set(re.findall(r"^(\w+) \| ", file.read_text(encoding="utf-8"), re.MULTILINE))
