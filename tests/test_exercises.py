@@ -214,7 +214,10 @@ def first_call(exercise: Exercise) -> tuple[tuple, object]:
     """The arguments of the first call that a check makes, and what the reference answers."""
     seen = []
     answer = spoiled(exercise, lambda result, args: seen.append((args, result)) or result)
-    grade(exercise, Subject(answer), exercise.cases[:1])
+    report = grade(exercise, Subject(answer), exercise.cases[:1])
+    assert seen, (
+        f"{exercise.topic}: the reference {exercise.name} gives no answer to the first case. Is it the right one? {report}"
+    )
     return seen[0]
 
 
@@ -351,8 +354,8 @@ def test_each_file_has_an_exercise_of_its_own(topic):
     files = sorted({path.stem for path in folder.glob("*.py")} - {"__init__", "shared"})
     names = sorted(exercise.name for exercise in all_exercises().values() if exercise.topic == topic)
     assert len(files) == len(names), (
-        f"the files {', '.join(files)} make the exercises {', '.join(names)}: one file is not imported in __init__.py, or "
-        "has the reference of another exercise"
+        f"the files {', '.join(files)} make the exercises {', '.join(names)}: a file is not imported in __init__.py, "
+        "or has the reference of another exercise"
     )
 
 
