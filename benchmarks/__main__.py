@@ -25,7 +25,7 @@ ALWAYS = [
     *("speed", "cache"),
 ]
 OF_THE_GRADER = ["grading", "thousand"]
-BY_EXERCISE = ["checks", "mutation"]
+BY_EXERCISE = ["checks", "mutation", "hidden"]
 NAMES = [*ALWAYS, "hidden", *OF_THE_GRADER]
 
 
@@ -73,7 +73,7 @@ def main() -> int:
     parser.add_argument(
         "--write", action="store_true", help="mutation: keep the rows; grading: put them into the README"
     )
-    parser.add_argument("--only", nargs="+", metavar="EXERCISE", help="checks, mutation: these exercises only")
+    parser.add_argument("--only", nargs="+", metavar="EXERCISE", help="checks, mutation, hidden: these exercises only")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(NAMES)
     if unknown:

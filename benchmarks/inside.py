@@ -105,7 +105,7 @@ def profile(course: Course, assignment: str) -> Profile:
         rounds = [judged(tasks) for _ in range(ROUNDS)]
     finally:
         work.forget_warm_process()
-    fastest = min(rounds, key=lambda round: sum(round.seconds.values()))
+    fastest = min(rounds, key=lambda one: sum(one.seconds.values()))
     with book.one_at_a_time(course), book.open_book(course) as gradebook:
         save = watch.timed("gradebook and files", grade.save)
         for result in fastest.results:
@@ -113,7 +113,7 @@ def profile(course: Course, assignment: str) -> Profile:
     count = len(tasks)
     of_the_coordinator = {what: watch.seconds[what] for what in ("reading", "gradebook and files")}
     parts = {what: 1e3 * value / count for what, value in (fastest.seconds | of_the_coordinator).items()}
-    return Profile(parts, min(round.wall for round in rounds) / count, wall_of_all_cells)
+    return Profile(parts, min(one.wall for one in rounds) / count, wall_of_all_cells)
 
 
 @dataclass(frozen=True)

@@ -99,12 +99,25 @@ def run(write: bool = False, only: list[str] | None = None) -> list[Row]:
             f" {len(holes)} accepted, {len(elsewhere)} named elsewhere"
         )
         rows.append(Row(name, measured, "0 accepted, 0 elsewhere", not holes and not elsewhere))
-    for name, *_, holes, elsewhere in lines:
-        for text in holes:
-            print(f"accepted: {name} | {text}")
-        for text in elsewhere:
-            print(f"named elsewhere: {name} | {text}")
+    for sentence in advice(lines):
+        print(sentence)
     return rows
+
+
+def advice(lines: list[Line]) -> list[str]:
+    """What is to be done about variants that are accepted or have a false name, with the lines that may be copied."""
+    accepted = [f"{name} | {text}" for name, *_, holes, _ in lines for text in holes]
+    elsewhere = [f"{name} | {text}" for name, *_, false_names in lines for text in false_names]
+    said = []
+    if accepted:
+        said += [f"Accepted. Add a case or a property; if they are right, copy these lines to {EQUIVALENT.name}:"]
+        said += accepted
+    if elsewhere:
+        said += [
+            "Named by a misconception about another line. Add a case in which the two differ; if they are the same"
+        ]
+        said += [f"mistake, copy these lines to {SAME_MISTAKE.name}:", *elsewhere]
+    return said
 
 
 def total(lines: list[Line]) -> Line:

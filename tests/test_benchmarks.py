@@ -33,6 +33,14 @@ def test_unknown_name():
     assert result.returncode == 2 and "choose from checks, mutation, reversal" in result.stderr
 
 
+def test_hidden_cases_of_one_exercise():
+    result = run("hidden", "--only", "causal_mask", "--seeds", "2")
+    assert result.returncode == 0, result.stderr
+    assert [line for line in result.stdout.splitlines() if "no fault" in line] == [
+        "| causal_mask | 2 classes, no fault | no fault | yes |"
+    ]
+
+
 def test_rows():
     rows = [at_least("exact", 97.96, 98, " %"), at_most("time", 1.5, 2, " s"), Row("remark", "3")]
     assert [row.met for row in rows] == [False, True, True]
@@ -44,13 +52,23 @@ def test_rows():
 
 
 def test_what_was_found_by_mutation_is_about_the_exercises_that_there_are():
-    """--write removes what was dropped, whatever exercise is named."""
     names, kept = list(exercises_to_build()), mutation.kept_lines()
-    assert list(kept) == names, "run `python -m benchmarks mutation --write --only` with the exercises that differ"
+    new, gone = sorted(set(names) - set(kept)), sorted(set(kept) - set(names))
+    command = (
+        f"python -m benchmarks mutation --write --only {' '.join(new or names[:1])}"  # removes those that are gone
+    )
+    assert list(kept) == names, f"mutation.md: new {new}, gone {gone}. Run `{command}`"
     assert mutation.in_readme(list(kept.values())) in (ROOT / "README.md").read_text(encoding="utf-8")
     for file in (mutation.EQUIVALENT, mutation.SAME_MISTAKE):
         found = set(re.findall(r"^(\w+) \| ", file.read_text(encoding="utf-8"), re.MULTILINE))
         assert found and found <= set(names), f"{file.name} has lines on exercises that are gone"
+
+
+def test_lines_that_may_be_copied_are_printed_with_what_to_do():
+    assert mutation.advice([("f", 9, 1, 1, 0, [], [])]) == []
+    text = "\n".join(mutation.advice([("f", 9, 1, 1, 0, ["x = 1 → x = 2"], ["x = 1 → x = 3: slip"])]))
+    assert "equivalent_variants.txt:\nf | x = 1 → x = 2\n" in text
+    assert text.endswith("same_mistakes.txt:\nf | x = 1 → x = 3: slip")
 
 
 def test_writing_the_findings_changes_the_table_and_the_sums_in_the_readme(monkeypatch, tmp_path):

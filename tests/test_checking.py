@@ -310,7 +310,7 @@ def test_after_an_unexpected_answer_nothing_more_is_asked():
     assert known_answers(double, question, events(2, 7, 6)) is other, "this one is already known to differ"
     same = known_answers(double, question, events(2, 4, 6))
     assert asked == [1, 2, 3] and same.are(events(2, 4, 6)), "what was answered is not asked again"
-    assert same.until_they_depart(events(2, 5, 6)) == other.trace, "however much is known"
+    assert same.trace[:2] == other.trace
 
 
 def test_what_is_asked_in_secret_is_not_compared():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.mutation import judged
+from benchmarks.mutation import advice, judged
 from course_lib.checking.diagnosis import same_values
 from course_lib.checking.errors import in_plain_words
 from course_lib.checking.grading import grade
@@ -52,8 +52,9 @@ def test_a_variant_never_shows_the_line_to_write():
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in EXERCISES])
 def test_variants_are_rejected_and_named_only_at_their_own_place(name):
     found = findings(EXERCISES[name], MOST_VARIANTS)
-    *_, holes, false_names = judged(name, found)
-    assert (holes, false_names) == ([], [])
+    line = judged(name, found)
+    *_, holes, false_names = line
+    assert (holes, false_names) == ([], []), "\n".join(advice([line]))
     assert found.variants >= 8
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,7 +19,7 @@ from course_lib.checking.exercise import Exercise
 from course_lib.checking.grading import grade, refusal
 from course_lib.checking.report import Report
 from course_lib.checking.subject import Subject, same_answer
-from course_lib.exercises import all_exercises, exercises_to_build
+from course_lib.exercises import TOPICS, all_exercises, exercises_to_build
 
 EXERCISES = list(exercises_to_build().values())
 OUR_SLIP = re.compile(r"raised (NameError|AttributeError: module )")
@@ -212,7 +214,8 @@ def first_call(exercise: Exercise) -> tuple[tuple, object]:
     """The arguments of the first call that a check makes, and what the reference answers."""
     seen = []
     answer = spoiled(exercise, lambda result, args: seen.append((args, result)) or result)
-    grade(exercise, Subject(answer), exercise.cases[:1])
+    report = grade(exercise, Subject(answer), exercise.cases[:1])
+    assert seen, f"{exercise.topic}: the reference {exercise.name} gives no answer to the first case.\n{report}"
     return seen[0]
 
 
@@ -341,6 +344,17 @@ def test_input_changed_in_place(exercise):
 
 def test_every_exercise_has_hidden_cases():
     assert set(all_hidden()) == set(all_exercises())
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_each_file_has_an_exercise_of_its_own(topic):
+    folder = Path(sys.modules["course_lib.exercises"].__file__).with_name(topic)
+    files = sorted({path.stem for path in folder.glob("*.py")} - {"__init__", "shared"})
+    names = sorted(exercise.name for exercise in all_exercises().values() if exercise.topic == topic)
+    assert len(files) == len(names), (
+        f"the files {', '.join(files)} make the exercises {', '.join(names)}: a file is not imported in __init__.py, "
+        "or has the reference of another exercise"
+    )
 
 
 def test_references_are_documented():

@@ -393,7 +393,7 @@ def test_one_student_across_assignments(course, html, monkeypatch):
 def test_two_of_one_name_are_told_apart_by_their_ids():
     names = {"al1": "Li Wei", "al2": "Li Wei", "Li": "Ada"}
     assert [id_of(said, names) for said in ("al2", "ADA", "Li")] == ["al2", "Li", "Li"]
-    with pytest.raises(CourseError, match="li wei may be al1 or al2: say the id"):
+    with pytest.raises(CourseError, match="li wei may be al1 or al2: use the id"):
         id_of("li wei", names)
 
 

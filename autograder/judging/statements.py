@@ -27,13 +27,13 @@ OPTIONS = re.compile(r"^\s*(?:-\S+\s+)*")  # of a magic, before its code
 TIMED = re.compile(r"^([ \t]*)%%?(?:time|timeit|prun|capture)\b[^\S\n]*(?:-\S+[^\S\n]*)*", re.MULTILINE)
 MAGIC_LINE = re.compile(r"^([ \t]*)[%!?].*$", re.MULTILINE)
 MAGICS = {"run_line_magic", "run_cell_magic"}
-ALL_NAMES = {"globals", "locals", "vars", "get_ipython"}  # functions that give access to them
+ALL_NAMES = {"globals", "locals", "vars", "get_ipython"}  # functions that give access to all names
 BY_NAME = {"__dict__", "user_ns", "user_global_ns", "f_globals", "f_locals", "__builtins__"}
 EVALUATES = {"exec", "eval"}
 SHOWS = {"print", "display", "len", "list", "set", "sorted", "str", "repr", "type", "dir", "bool"}
 LOOKS = {"keys", "system", "getoutput", "magic", "__class__", "config", *MAGICS}
-LOOKS_AT_ONE = {"get", "items", "values"}  # members, of an object that stands there
-BY_PATTERN = "__match_args__"  # a class pattern reads attributes, whose names need not stand there
+LOOKS_AT_ONE = {"get", "items", "values"}  # into the attributes of one object that the source names
+BY_PATTERN = "__match_args__"  # a class pattern reads attributes, whose names need not occur in the source
 UNFAMILIAR = "import"  # stands for a module with which no formula is written
 CHANGES_AN_ATTRIBUTE = {"setattr", "delattr", "__setattr__", "__delattr__"}
 # What a formula may be written with. Among other modules are many that find an object by its name.
@@ -57,6 +57,7 @@ def words_of(statement: ast.stmt) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=2048)
 def names_of(statement: ast.stmt) -> frozenset[str]:
+    """All names that occur in a statement, those of a function's own variables among them."""
     return frozenset(node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
 
 
@@ -111,12 +112,12 @@ def global_names(statement: ast.stmt) -> tuple[frozenset[str], frozenset[str]]:
     """The global names that a statement may bind, and those that it may read."""
     try:
         table = symtable.symtable(ast.unparse(statement), "cell", "exec")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a very long formula: all names that stand there
-        names = frozenset(node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a very long formula: all names that occur in it
+        names = names_of(statement)
         return names | {str(vars(statement).get("name", ""))}, names
     bound, read = set(), set()
     tables = [table]
-    while tables:
+    while tables:  # no recursion: students may nest functions as deeply as Python allows
         table = tables.pop()
         tables += table.get_children()
         for symbol in table.get_symbols():
@@ -274,7 +275,7 @@ def only_looked_at(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def is_of_one(value: ast.expr) -> bool:
-    """Whether these are the members of an object that stands there: vars(x), x.__dict__."""
+    """Whether these are the attributes of one object that the source names: vars(x), x.__dict__."""
     match value:
         case ast.Call(func=ast.Name(id="vars"), args=[_]) | ast.Attribute(attr="__dict__"):
             return True

@@ -686,7 +686,7 @@ def id_of(student: str, names: Mapping[str, str]) -> str:
         return student
     found = [own for own, name in names.items() if name.casefold() == student.casefold()]
     if len(found) > 1:
-        raise CourseError(f"{student} may be {' or '.join(found)}: say the id.")
+        raise CourseError(f"{student} may be {' or '.join(found)}: use the id.")
     if not found:
         raise CourseError(f"There is no student {student} in this class.")
     return found[0]

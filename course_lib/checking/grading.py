@@ -16,7 +16,7 @@ from .subject import Subject
 from .tried import tried
 from .written_test import WrittenTest
 
-# What an answer that is no floating point number, no text or very large ends in.
+# What looking for a mistake may raise about numbers beyond all floating point, broken text or very large answers.
 TOO_STRANGE = (ArithmeticError, ValueError, MemoryError)
 MOST_PRINTED = 3  # number of inputs for which the student's printed output is shown
 

@@ -28,7 +28,6 @@ class Answers:
     """What a program answers to one question, up to its end or to the first answer that was not the expected one."""
 
     trace: list[Event]
-    asked_at: list[int]  # how many answers there were whenever something was asked
     is_complete: bool
 
     def are(self, seen: Sequence[Event], up_to_errors: bool = False) -> bool:
@@ -39,11 +38,6 @@ class Answers:
     def decide(self, seen: Sequence[Event]) -> bool:
         """Whether enough was asked to know that."""
         return self.is_complete or self.agreeing(seen) < len(self.trace)
-
-    def until_they_depart(self, seen: Sequence[Event]) -> list[Event]:
-        """Those before the first question that follows the first different answer, whether or not more are known."""
-        agreeing = self.agreeing(seen)
-        return self.trace[: next((count for count in self.asked_at if count > agreeing), len(self.trace))]
 
     def agreeing(self, seen: Sequence[Event]) -> int:
         """How many of the first answers are those that were seen."""
@@ -94,13 +88,13 @@ def ask(
     try:
         prop.holds(cast(Subject, Watched(subject, watch)), case)
     except Departed:
-        return Answers(subject.trace, watch.asked_at, is_complete=False)
+        return Answers(subject.trace, is_complete=False)
     except Exception as error:  # as for every subject: the answers so far count
         ends_with = error
     if any(map(is_for_want_of_memory, [ends_with, *(event.answer for event in subject.trace if event.is_error)])):
         MEMORY.pop(program, None)
         raise MemoryError
-    return Answers(subject.trace, watch.asked_at, is_complete=True)
+    return Answers(subject.trace, is_complete=True)
 
 
 def is_for_want_of_memory(what: object) -> bool:
@@ -121,15 +115,15 @@ class Watch:
     def __init__(self, trace: list[Event], expected: Sequence[Event] | None):
         self.trace = trace
         self.expected = expected
-        self.asked_at = [0]
+        self.compared = 0  # answers
         self.is_paused = False
 
     def compare(self) -> None:
         """Raise `Departed` unless all answers that came since the last time are the expected ones."""
         if self.is_paused:
             return
-        new = slice(self.asked_at[-1], len(self.trace))
-        self.asked_at.append(len(self.trace))
+        new = slice(self.compared, len(self.trace))
+        self.compared = len(self.trace)
         if self.expected is not None and not same_trace(self.trace[new], self.expected[new]):
             raise Departed
 
