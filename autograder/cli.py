@@ -154,14 +154,23 @@ def time_arguments(parser: argparse.ArgumentParser) -> None:
         "limit for one student cell or one check (default: 30)",
         "limit for everything that is done with one submission",
     )
-    parser.add_argument("--seconds", type=float, default=30.0, help=one)
-    parser.add_argument("--budget", type=float, default=900.0, metavar="SECONDS", help=f"{whole} (default: 900)")
+    parser.add_argument("--seconds", type=more_than_none, default=30.0, help=one)
+    parser.add_argument(
+        "--budget", type=more_than_none, default=900.0, metavar="SECONDS", help=f"{whole} (default: 900)"
+    )
 
 
 def positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def more_than_none(text: str) -> float:
+    number = float(text)
+    if not number > 0:  # nor nan
+        raise argparse.ArgumentTypeError("more than 0")
     return number
 
 
