@@ -74,7 +74,8 @@ def about_the_machine(error: Exception) -> str:
         return f"{f'{error.filename}: ' if error.filename is not None else ''}{error.strerror}."
     from sqlalchemy.exc import DatabaseError, OperationalError  # only now: it takes time
 
-    if type(error) in (DatabaseError, OperationalError):  # others are faults of the grader
+    is_refused = type(error) in (DatabaseError, OperationalError)  # their other kinds are faults of the grader
+    if isinstance(error, DatabaseError) and is_refused:
         return f"The gradebook cannot be used: {str(error.orig).strip().splitlines()[0]}."
     return ""
 
