@@ -206,6 +206,9 @@ def run_init(options: argparse.Namespace) -> int:
         say(f"made {escape(str(path))}")
     if not made:
         say(f"{escape(str(folder))} is a class already: nothing was changed.")
+    if folder.stat().st_mode & 0o077:
+        close = shlex.join(["chmod", "700", str(folder)])
+        say(f"Other accounts of this machine may open it. To close it: {escape(close)}")
     say(f"Next: {escape(command(folder, 'release', db=options.db))}")
     return 0
 

@@ -312,6 +312,17 @@ def test_without_dask_a_scheduler_gets_its_sentence(course, monkeypatch, capsys)
     assert "pip install -c constraints.txt distributed" in capsys.readouterr().err.replace("\n", " ")
 
 
+@pytest.mark.parametrize("is_there_before", [True, False])
+def test_a_folder_that_others_may_open_is_named(is_there_before, tmp_path, capsys):
+    folder = tmp_path / "my class"
+    if is_there_before:
+        folder.mkdir()
+        folder.chmod(0o755)
+    assert cli.main(["init", str(folder)]) == 0
+    assert (f"chmod 700 '{folder}'" in capsys.readouterr().out) is is_there_before
+    assert bool(folder.stat().st_mode & 0o077) is is_there_before, "what is there is left alone"
+
+
 def test_what_the_machine_refuses_is_one_clear_sentence(course, monkeypatch, capsys):
     hand_in(course, "ada", solved())
     grade(course, STEM, Here())
