@@ -113,7 +113,7 @@ def parser() -> argparse.ArgumentParser:
 
     one = command("grade", run_grade, "grade new and changed submissions; safe to interrupt and to repeat")
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that have submissions)")
-    one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these students")
+    one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these (ids or names)")
     one.add_argument("--jobs", type=positive, metavar="N", help="submissions at a time (default: one per processor)")
     one.add_argument("--force", action="store_true", help="also regrade what has not changed")
     time_arguments(one)
@@ -127,7 +127,7 @@ def parser() -> argparse.ArgumentParser:
 
     one = command("feedback", run_feedback, "write a feedback page for each student")
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
-    one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these students")
+    one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these (ids or names)")
 
     one = command("written", run_written, "write a page with all answers to each written question, and enter marks")
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
@@ -182,12 +182,20 @@ def course_of(options: argparse.Namespace) -> Course:
     if options.run not in MAKE_A_CLASS:
         require_class(root)
     course = Course(root, options.db)
+    if getattr(options, "students", None):
+        options.students = [id_of(course, said) for said in options.students]
     if names := named(options):
         from autograder.authoring.assignment import require_assignment  # slow to import
 
         for name in names:
             require_assignment(course, name)
     return course
+
+
+def id_of(course: Course, said: str) -> str:
+    """The id of a student who was named by anything that the roster knows; what was said if it does not tell."""
+    found = course.roster().find([said])
+    return found[0].id if len(found) == 1 else said
 
 
 def named(options: argparse.Namespace) -> list[str]:

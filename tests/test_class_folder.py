@@ -391,6 +391,19 @@ def test_after_an_interrupted_regrading_of_everything_each_assignment_has_its_co
     assert capsys.readouterr().out == ""
 
 
+def test_people_may_be_named_as_the_roster_knows_them(tmp_path):
+    """Messages call them `Ada Lovelace (17)`: whoever types the name must not read that she has handed in nothing."""
+    make_class(tmp_path)
+    (tmp_path / "class.toml").write_text('roster = "people.csv"')
+    (tmp_path / "people.csv").write_text(
+        "id,name,email\n17,Ada Lovelace,ada@x.org\n18,Eva E,e@x.org\n19,Eva E,f@x.org\n"
+    )
+    said = ["ada lovelace", "17", "ada@x.org", "Eva E", "nobody"]
+    options = cli.parser().parse_args(["grade", "--course", str(tmp_path), "--students", *said])
+    cli.course_of(options)
+    assert options.students == ["17", "17", "17", "Eva E", "nobody"]
+
+
 def test_messages_name_people_as_the_roster_does(tmp_path, capsys):
     (tmp_path / "class.toml").write_text('roster = "people.csv"')
     (tmp_path / "people.csv").write_text("id,name\n17,Ada Lovelace\n18,\n")
