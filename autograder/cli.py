@@ -352,11 +352,23 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
 
             close_what_is_marked(course, assignment)
         show_summary(course, summary, options.force)
+        say_what_is_older(course, assignment, [verdict.student for verdict in summary.graded])
         if summary.left:
             interrupted = True
             show_what_remains(course, assignments[assignments.index(assignment) + 1 :], options)
             break
     return 130 if interrupted else 0
+
+
+def say_what_is_older(course: Course, assignment: str, students: Sequence[str]) -> None:
+    """`export` packs the feedback pages that are there: whoever has new scores or marks needs new ones first."""
+    from autograder.reporting.words import counted
+
+    pages = sum(course.feedback(assignment, student).exists() for student in students)
+    if pages:
+        are = "is" if pages == 1 else "are"
+        again = escape(course.command("feedback", assignment))
+        say(f"{counted(pages, 'feedback page')} {are} older than this. To write them again: {again}")
 
 
 def show_what_remains(course: Course, assignments: Sequence[str], options: argparse.Namespace) -> None:
@@ -511,6 +523,9 @@ def run_written(options: argparse.Namespace) -> int:
             say(f"  entered: {escape(change)}")
         for problem in outcome.problems:
             say(f"  [bold]not entered:[/bold] {escape(problem)}")
+    for assignment in dict.fromkeys(outcome.question.assignment for outcome in outcomes if outcome.changes):
+        found = course.root.glob(f"feedback/*/{assignment}/{assignment}.html")
+        say_what_is_older(course, assignment, [page.parent.parent.name for page in found])
     if not outcomes:
         say("There are no written questions here.")
     return 1 if any(outcome.problems for outcome in outcomes) else 0
