@@ -74,7 +74,8 @@ def about_the_machine(error: Exception) -> str:
         return f"{f'{error.filename}: ' if error.filename is not None else ''}{error.strerror}."
     from sqlalchemy.exc import DatabaseError, OperationalError  # only now: it takes time
 
-    if type(error) in (DatabaseError, OperationalError):  # others are faults of the grader
+    is_refused = type(error) in (DatabaseError, OperationalError)  # their other kinds are faults of the grader
+    if isinstance(error, DatabaseError) and is_refused:
         return f"The gradebook cannot be used: {str(error.orig).strip().splitlines()[0]}."
     return ""
 
@@ -112,7 +113,7 @@ def parser() -> argparse.ArgumentParser:
 
     one = command("grade", run_grade, "grade new and changed submissions; safe to interrupt and to repeat")
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that have submissions)")
-    one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these students")
+    one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these (ids or names)")
     one.add_argument("--jobs", type=positive, metavar="N", help="submissions at a time (default: one per processor)")
     one.add_argument("--force", action="store_true", help="also regrade what has not changed")
     time_arguments(one)
@@ -126,7 +127,7 @@ def parser() -> argparse.ArgumentParser:
 
     one = command("feedback", run_feedback, "write a feedback page for each student")
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
-    one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these students")
+    one.add_argument("--students", nargs="+", metavar="STUDENT", help="only these (ids or names)")
 
     one = command("written", run_written, "write a page with all answers to each written question, and enter marks")
     one.add_argument("assignment", nargs="?", metavar="ASSIGNMENT", help="(default: all that are graded)")
@@ -154,14 +155,23 @@ def time_arguments(parser: argparse.ArgumentParser) -> None:
         "limit for one student cell or one check (default: 30)",
         "limit for everything that is done with one submission",
     )
-    parser.add_argument("--seconds", type=float, default=30.0, help=one)
-    parser.add_argument("--budget", type=float, default=900.0, metavar="SECONDS", help=f"{whole} (default: 900)")
+    parser.add_argument("--seconds", type=more_than_none, default=30.0, help=one)
+    parser.add_argument(
+        "--budget", type=more_than_none, default=900.0, metavar="SECONDS", help=f"{whole} (default: 900)"
+    )
 
 
 def positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def more_than_none(text: str) -> float:
+    number = float(text)
+    if not number > 0:  # nor nan
+        raise argparse.ArgumentTypeError("more than 0")
     return number
 
 
@@ -172,12 +182,20 @@ def course_of(options: argparse.Namespace) -> Course:
     if options.run not in MAKE_A_CLASS:
         require_class(root)
     course = Course(root, options.db)
+    if getattr(options, "students", None):
+        options.students = [id_of(course, said) for said in options.students]
     if names := named(options):
         from autograder.authoring.assignment import require_assignment  # slow to import
 
         for name in names:
             require_assignment(course, name)
     return course
+
+
+def id_of(course: Course, said: str) -> str:
+    """The id of a student who was named by anything that the roster knows; what was said if it does not tell."""
+    found = course.roster().find([said])
+    return found[0].id if len(found) == 1 else said
 
 
 def named(options: argparse.Namespace) -> list[str]:
@@ -196,6 +214,9 @@ def run_init(options: argparse.Namespace) -> int:
         say(f"made {escape(str(path))}")
     if not made:
         say(f"{escape(str(folder))} is a class already: nothing was changed.")
+    if folder.stat().st_mode & 0o077:
+        close = shlex.join(["chmod", "700", str(folder)])
+        say(f"Other accounts of this machine may open it. To close it: {escape(close)}")
     say(f"Next: {escape(command(folder, 'release', db=options.db))}")
     return 0
 
@@ -331,11 +352,23 @@ def grade_all(options: argparse.Namespace, workers) -> int:  # type: ignore[no-u
 
             close_what_is_marked(course, assignment)
         show_summary(course, summary, options.force)
+        say_what_is_older(course, assignment, [verdict.student for verdict in summary.graded])
         if summary.left:
             interrupted = True
             show_what_remains(course, assignments[assignments.index(assignment) + 1 :], options)
             break
     return 130 if interrupted else 0
+
+
+def say_what_is_older(course: Course, assignment: str, students: Sequence[str]) -> None:
+    """`export` packs the feedback pages that are there: whoever has new scores or marks needs new ones first."""
+    from autograder.reporting.words import counted
+
+    pages = sum(course.feedback(assignment, student).exists() for student in students)
+    if pages:
+        are = "is" if pages == 1 else "are"
+        again = escape(course.command("feedback", assignment))
+        say(f"{counted(pages, 'feedback page')} {are} older than this. To write them again: {again}")
 
 
 def show_what_remains(course: Course, assignments: Sequence[str], options: argparse.Namespace) -> None:
@@ -490,6 +523,9 @@ def run_written(options: argparse.Namespace) -> int:
             say(f"  entered: {escape(change)}")
         for problem in outcome.problems:
             say(f"  [bold]not entered:[/bold] {escape(problem)}")
+    for assignment in dict.fromkeys(outcome.question.assignment for outcome in outcomes if outcome.changes):
+        found = course.root.glob(f"feedback/*/{assignment}/{assignment}.html")
+        say_what_is_older(course, assignment, [page.parent.parent.name for page in found])
     if not outcomes:
         say("There are no written questions here.")
     return 1 if any(outcome.problems for outcome in outcomes) else 0

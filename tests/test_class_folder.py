@@ -312,6 +312,17 @@ def test_without_dask_a_scheduler_gets_its_sentence(course, monkeypatch, capsys)
     assert "pip install -c constraints.txt distributed" in capsys.readouterr().err.replace("\n", " ")
 
 
+@pytest.mark.parametrize("is_there_before", [True, False])
+def test_a_folder_that_others_may_open_is_named(is_there_before, tmp_path, capsys):
+    folder = tmp_path / "my class"
+    if is_there_before:
+        folder.mkdir()
+        folder.chmod(0o755)
+    assert cli.main(["init", str(folder)]) == 0
+    assert (f"chmod 700 '{folder}'" in capsys.readouterr().out) is is_there_before
+    assert bool(folder.stat().st_mode & 0o077) is is_there_before, "what is there is left alone"
+
+
 def test_what_the_machine_refuses_is_one_clear_sentence(course, monkeypatch, capsys):
     hand_in(course, "ada", solved())
     grade(course, STEM, Here())
@@ -378,6 +389,19 @@ def test_after_an_interrupted_regrading_of_everything_each_assignment_has_its_co
         assert line.endswith(f"python -m autograder grade {assignment} --force")
     cli.show_what_remains(Course(), ["03_positions"], cli.parser().parse_args(["grade"]))
     assert capsys.readouterr().out == ""
+
+
+def test_people_may_be_named_as_the_roster_knows_them(tmp_path):
+    """Messages call them `Ada Lovelace (17)`: whoever types the name must not read that she has handed in nothing."""
+    make_class(tmp_path)
+    (tmp_path / "class.toml").write_text('roster = "people.csv"')
+    (tmp_path / "people.csv").write_text(
+        "id,name,email\n17,Ada Lovelace,ada@x.org\n18,Eva E,e@x.org\n19,Eva E,f@x.org\n"
+    )
+    said = ["ada lovelace", "17", "ada@x.org", "Eva E", "nobody"]
+    options = cli.parser().parse_args(["grade", "--course", str(tmp_path), "--students", *said])
+    cli.course_of(options)
+    assert options.students == ["17", "17", "17", "Eva E", "nobody"]
 
 
 def test_messages_name_people_as_the_roster_does(tmp_path, capsys):

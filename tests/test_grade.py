@@ -574,6 +574,15 @@ def test_folder_and_gradebook_may_be_said_before_the_command_or_behind_it(said):
     assert (options.course, options.db) == (Path("here"), "there")
 
 
+@pytest.mark.parametrize("option", ["--seconds=0", "--seconds=-1", "--budget=0", "--budget=nan", "--jobs=0"])
+def test_limits_that_nobody_could_meet_are_refused(option, capsys):
+    from autograder import cli
+
+    with pytest.raises(SystemExit):
+        cli.parser().parse_args(["grade", option])
+    assert option.partition("=")[0] in capsys.readouterr().err
+
+
 def test_without_a_word_it_is_the_folder_called_class():
     options = parser().parse_args(["grade"])
     assert (options.course.resolve(), options.db) == (Path.cwd() / "class", "")

@@ -527,6 +527,20 @@ def test_what_was_lost_is_forgotten_when_it_is_placed(course: Course, download: 
     assert lost_work(course) == []
 
 
+def test_what_was_lost_is_forgotten_when_it_is_placed_from_another_download(course: Course, tmp_path: Path) -> None:
+    """An LMS, or a browser, gives each download another name. Somebody else's copy is another person's work."""
+    with_roster(course, "id,name\nada,Ada Lovelace\n")
+    files = {
+        f"{name}_7_assignsubmission_file_/02_masks.ipynb": notebook() for name in ("Ada Lovelace", "Ben B", "Eve E")
+    }
+    collect(course, put(tmp_path, "monday.zip", zipped(files)))
+    with_roster(course, "id,name\nada,Ada Lovelace\nben,Ben B\n")
+    del files["Eve E_7_assignsubmission_file_/02_masks.ipynb"]
+    collected = collect(course, put(tmp_path, "tuesday.zip", zipped(files)))
+    assert {placed.student for placed in collected.placed} == {"ada", "ben"}
+    assert [lost.path for lost in lost_work(course)] == ["Eve E_7_assignsubmission_file_/02_masks.ipynb"]
+
+
 def test_another_download_of_the_same_name_forgets_nothing(course: Course, tmp_path: Path) -> None:
     """Canvas calls each of its downloads submissions.zip."""
     for week, name in (("week 1", "first"), ("week 2", "second"), ("week 2", "third")):

@@ -325,6 +325,20 @@ def test_the_command_tells_what_it_did_and_the_feedback_shows_it(course, tmp_pat
     assert mark_written(course, [STEM])[0].changes == []
 
 
+def test_pages_that_do_not_have_the_marks_yet_are_told(course, capsys):
+    """Otherwise an export would send students pages that say "not marked yet"."""
+    where = ["--course", str(course.root), "written"]
+    assert main([*where, STEM]) == 0
+    write_feedback(course, STEM, ["ada"])
+    assert main([*where, STEM]) == 0
+    assert "older" not in capsys.readouterr().out
+    fill(course, ada="1")
+    assert main([*where, STEM]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "1 feedback page is older than this. To write them again: " in said
+    assert f"autograder feedback {STEM}" in said
+
+
 def test_nothing_graded_yet_says_what_to_do(tmp_path):
     with pytest.raises(CourseError, match="autograder grade"):
         mark_written(Course(tmp_path), [STEM])

@@ -93,8 +93,8 @@ def collect(course: Course, downloaded: Path, assignment: str | None = None, pat
         collected = collector.collect()
     whole = downloaded.resolve()
     left = [each for each in collected.unplaced if each.is_lost]
-    lost = [Lost(whole.name, each.path, each.reason, str(whole.parent)) for each in left]
-    remember(course, whole, collector.lms_names, lost)
+    lost = [Lost(whole.name, each.path, each.reason, str(whole.parent), each.digest) for each in left]
+    remember(course, whole, collector.lms_names, lost, collector.taken)
     return collected
 
 
@@ -122,6 +122,7 @@ class Collector:
         self.roster = course.roster()
         self.whose = Whose(download, name, self.releases, self.roster, assignment, rule)
         self.placed: list[Placed] = []
+        self.taken: set[tuple[str, str]] = set()  # path and digest of what was placed
         self.unplaced = list(download.others)
         self.lms_names: list[tuple[str, str, LmsName]] = []  # assignment, student, what the LMS calls it
 
@@ -147,7 +148,7 @@ class Collector:
         return Collected(tuple(self.placed), tuple(self.unplaced), tuple(self.warnings()))
 
     def leave(self, found: Found, reason: str, is_lost: bool = False) -> None:
-        self.unplaced.append(Unplaced(found.path, printable(reason), is_lost))
+        self.unplaced.append(Unplaced(found.path, printable(reason), is_lost, found.digest if is_lost else ""))
 
     def warnings(self) -> Iterator[str]:
         dates = [found.date.timestamp() for found in self.download.notebooks if found.date and not is_inbound(found)]
@@ -268,6 +269,7 @@ class Collector:
             remarks.insert(0, f"It is called {target.name} now.")
         if claim.lms is not None:
             self.lms_names.append((claim.assignment, claim.student, claim.lms))
+        self.taken.add((claim.found.path, claim.found.digest))
         reason = " ".join([f"It is {claim.assignment} of {claim.student}.", *remarks])
         self.placed.append(Placed(claim.found.path, claim.student, claim.assignment, outcome, reason))
 

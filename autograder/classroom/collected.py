@@ -7,7 +7,7 @@ that belongs to nobody has to appear in the report and in the exports until it i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ class Lost:
     path: str
     reason: str
     folder: str = ""  # in which the download lay: many are called submissions.zip
+    digest: str = ""  # of the notebook, if it is one
 
 
 def read(course: Course) -> dict[str, Any]:
@@ -57,17 +58,29 @@ def lost_work(course: Course) -> list[Lost]:
     return [Lost(**entry) for entry in read(course).get("lost", [])]
 
 
-def remember(course: Course, download: Path, names: Iterable[tuple[str, str, LmsName]], lost: Iterable[Lost]) -> None:
-    """Note what came of collecting a download. What an earlier look at the same download said is forgotten.
+def remember(
+    course: Course,
+    download: Path,
+    names: Iterable[tuple[str, str, LmsName]],
+    lost: Iterable[Lost],
+    placed: Collection[tuple[str, str]] = (),
+) -> None:
+    """Note what came of collecting a download. What an earlier look at the same download said is forgotten, and so is
+    what has been placed now: an LMS gives each download another name.
 
-    download: its whole path. names: (assignment, student, name).
+    download: its whole path. names: (assignment, student, name). placed: (path, digest) of the notebooks that were
+    placed. Both have to agree, since somebody may hand in a copy of another's notebook.
     """
     before = read(course)
     known = before.get("names", {})
     for assignment, student, name in names:
         known.setdefault(assignment, {})[student] = asdict(name)
     this = download.name, str(download.parent)
-    kept = [entry for entry in lost_work(course) if (entry.download, entry.folder) != this]
+    kept = [
+        entry
+        for entry in lost_work(course)
+        if (entry.download, entry.folder) != this and (entry.path, entry.digest) not in placed
+    ]
     data = {"names": known, "lost": [asdict(entry) for entry in [*kept, *lost]]}
     if before or known or data["lost"]:
         course.ledger.write(course.root / FILE, json.dumps(data, indent=1, ensure_ascii=False) + "\n")

@@ -7,6 +7,7 @@ those come from the LMS. Those inside an archive that a student packed are not u
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
@@ -80,6 +81,11 @@ class Found:
         return self.parcel.parts if self.parcel else self.parts[:-1]
 
     @property
+    def digest(self) -> str:
+        """Of its content: tells whether another download has the same notebook."""
+        return hashlib.sha256(self.copy.read_bytes()).hexdigest()
+
+    @property
     def date(self) -> datetime | None:
         """When it was handed in, in UTC."""
         return self.parcel.date if self.parcel else self.own_date
@@ -103,6 +109,7 @@ class Unplaced:
     path: str
     reason: str
     is_lost: bool = False  # somebody's work, of which nothing counts
+    digest: str = ""  # of a notebook that is lost
 
 
 @dataclass

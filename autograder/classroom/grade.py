@@ -140,7 +140,7 @@ def grade(
 
 
 def deadline_of_the_gradebook(course: Course, gradebook: Gradebook, assignment: str) -> Iterator[str]:
-    """A sentence about a deadline that class.toml does not have: somebody may have removed it, and expect no penalty."""
+    """A sentence about a deadline that class.toml does not name: somebody may have removed it there."""
     rules = course.rules()
     due = gradebook.find_assignment(assignment).duedate
     if due is not None and rules.of(assignment).due is None:
