@@ -807,5 +807,17 @@ def test_gradients_flow_through_the_cache(wrong):
     assert "No gradient flows through the cache" in said
 
 
+class DetachesTheOldValues(CachedAttention):
+    def forward(self, x, cache=None):
+        return super().forward(x, cache and (cache[0], cache[1].detach()))
+
+
+def test_it_is_told_whether_keys_or_values_are_cut_off():
+    told = str(report("CachedAttention", DetachesTheOldValues))
+    assert "where `v` is computed" in told and "where `k` is computed" not in told
+    assert named("CachedAttention", DetachesTheOldCache) == "cuts_off_the_old_pieces"
+    assert named("CachedAttention", DetachesItsCache) == "stores_cut_off_tensors"
+
+
 def test_a_wrong_influence_is_named_in_single_precision_too():
     assert named("rnn_influence", lambda n, a, b: torch.tensor([a ** (n - t) for t in range(1, n + 1)])) == "forgets_b"

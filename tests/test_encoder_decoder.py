@@ -390,6 +390,36 @@ class KeepsANormUnused(StackOf):
         return x
 
 
+class NormWhereItBelongs(nn.Module):
+    """A norm that is there in both modes, as many write it, and used in pre-norm mode alone."""
+
+    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
+        super().__init__()
+        self.layers = self.made(
+            [EncoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)]
+        )
+        self.norm = LayerNorm(d_model)
+        self.norm_first = norm_first
+
+    def made(self, layers):
+        return nn.ModuleList(layers)
+
+    def forward(self, x, mask=None):
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x) if self.norm_first else x
+
+
+class OneLayerTwiceBesideANorm(NormWhereItBelongs):
+    def made(self, layers):
+        return nn.ModuleList([layers[0]] * len(layers))
+
+
+class ListBesideANorm(NormWhereItBelongs):
+    def made(self, layers):
+        return layers
+
+
 class HasNoNorm(KeepsANormUnused):
     def __init__(self, *sizes):
         super().__init__(*sizes)
@@ -456,7 +486,9 @@ class NoSourceMaskAndNoDropout(DecoderLayer):
         ),
         ("Encoder", OneLayerOften, "SharesOneLayer"),
         ("Encoder", NoNormAndNoMask, "ForgetsTheNormAtTheEnd + ForgetsTheMask"),
-        ("Encoder", KeepsANormUnused, "BuildsTheNormForNothing"),
+        ("Encoder", KeepsANormUnused, "ForgetsTheNormAtTheEnd"),
+        ("Encoder", OneLayerTwiceBesideANorm, "SharesOneLayer"),
+        ("Encoder", ListBesideANorm, "HidesTheLayersInAList"),
         ("Encoder", HasNoNorm, "BuildsNoNorm"),
         ("Decoder", OneMaskTwice, "UsesTheTargetMaskForBoth"),
         ("Decoder", IgnoresTheMask, "BuildsItsOwnTriangle"),

@@ -384,6 +384,18 @@ def accumulate_all_at_once(model, batches, bos_id, pad_id):
     return loss.item()
 
 
+def accumulate_without_recording(model, batches, bos_id, pad_id):
+    """Clears at the beginning, and never at the end."""
+    model.zero_grad()
+    total = sum(int((t != pad_id).sum()) for _, t in batches)
+    mean_loss = 0.0
+    for source, targets in batches:
+        with torch.no_grad():
+            loss = sequence_loss(model(source, shift_right(targets, bos_id)), targets, pad_id)
+        mean_loss += loss.item() * int((targets != pad_id).sum()) / total
+    return mean_loss
+
+
 @pytest.mark.parametrize(
     ("exercise", "wrong", "mistake"),
     [
@@ -405,6 +417,7 @@ def accumulate_all_at_once(model, batches, bos_id, pad_id):
         ("train_step", step_that_ignores_bos, "counts_the_padding"),
         ("accumulate_gradients", accumulate_by_the_book, "divides_by_the_number_of_batches"),
         ("accumulate_gradients", accumulate_all_at_once, "one_backward_at_the_end"),
+        ("accumulate_gradients", accumulate_without_recording, "leaves_no_gradient"),
     ],
 )
 def test_known_mistakes_in_other_words(exercise, wrong, mistake):

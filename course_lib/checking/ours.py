@@ -129,9 +129,9 @@ class Watch:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        self.is_paused = True
+        was_paused, self.is_paused = self.is_paused, True  # one pause may lie in another
         yield
-        self.is_paused = False
+        self.is_paused = was_paused
 
 
 class Watched:

@@ -209,10 +209,11 @@ def classifier_padding(subject, case):
     before = logits_of(built, case)
     longer = torch.cat([ids, torch.full((len(ids), case["max_len"] - ids.shape[1]), pad_id)], dim=1)
     moved = differs(before, logits_of(built, case, longer)).nonzero().flatten().tolist()
+    more = longer.shape[1] - ids.shape[1]
+    places = "1 more place" if more == 1 else f"{more} more places"
     expect(
         not moved,
-        f"With {longer.shape[1] - ids.shape[1]} places more of padding (id {pad_id}) at the end the logits of sequence "
-        f"{moved[:1]} change.",
+        f"With {places} of padding (id {pad_id}) at the end the logits of sequence {moved[:1]} change.",
     )
     fill(built, case, padding=1.5)
     moved = differs(before, logits_of(built, case)).nonzero().flatten().tolist()
@@ -867,7 +868,7 @@ class BuildsAHeadForTheVocabulary(nn.Module):
 
 @sequence_classifier.misconception
 class IgnoresThePadId(nn.Module):
-    """pad_id plays no part: you take 0 for padding, whatever it says."""
+    """You take the id 0 for padding, whatever pad_id says."""
 
     def __init__(self, vocab_size, num_classes, d_model, num_heads, d_ff, num_layers, max_len, pad_id=0):
         super().__init__()

@@ -636,25 +636,6 @@ class NormalisesTwiceAtTheEnd(Decoder):
 
 
 @decoder.misconception
-class BuildsTheNormForNothing(nn.Module):
-    """The norm at the end is built, in both modes, and never applied. In pre-norm mode it follows the last layer."""
-
-    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
-        super().__init__()
-        require_layers(num_layers)
-        self.layers = nn.ModuleList(
-            DecoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)
-        )
-        self.norm = LayerNorm(d_model)
-
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        require_partners(x, memory)
-        for layer in self.layers:
-            x = layer(x, memory, mask, memory_mask)
-        return x
-
-
-@decoder.misconception
 class BuildsNoNorm(nn.Module):
     """Your stack has no norm of its own. In pre-norm mode one comes after the last layer.
 

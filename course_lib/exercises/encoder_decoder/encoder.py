@@ -489,24 +489,6 @@ class NormalisesTwiceAtTheEnd(Encoder):
 
 
 @encoder.misconception
-class BuildsTheNormForNothing(nn.Module):
-    """The norm at the end is built, in both modes, and never applied. In pre-norm mode it follows the last layer."""
-
-    def __init__(self, d_model, num_heads, d_ff, num_layers, dropout=0.0, norm_first=True):
-        super().__init__()
-        require_layers(num_layers)
-        self.layers = nn.ModuleList(
-            EncoderLayer(d_model, num_heads, d_ff, dropout, norm_first) for _ in range(num_layers)
-        )
-        self.norm = LayerNorm(d_model)
-
-    def forward(self, x, mask=None):
-        for layer in self.layers:
-            x = layer(x, mask)
-        return x
-
-
-@encoder.misconception
 class BuildsNoNorm(nn.Module):
     """Your stack has no norm of its own. In pre-norm mode one comes after the last layer.
 

@@ -575,7 +575,7 @@ class HidesTheBlocksInAList(nn.Module):
     def forward(self, ids):
         x = look_up(self.embedding, ids)
         for block in self.blocks:
-            x = block.to(x.dtype)(x)
+            x = block(x)
         x = self.norm(x)
         return x @ self.embedding.weight.T
 

@@ -51,9 +51,10 @@ def expect_lengths(got, case, chosen):
     for index in chosen.nonzero().flatten().tolist():
         length, kernel, stride = int(case["lengths"][index]), case["kernel"], case["stride"]
         want = int(subsampled_lengths.want(case)[index])
+        windows = "1 window" if want == 1 else f"{want} windows"
         expect(
             float(got[index]) == want,
-            f"In a recording of length {length}, {want} windows of width {kernel} fit if each begins {stride} after "
+            f"A recording of length {length} has room for {windows} of width {kernel} if each begins {stride} after "
             f"the one before, but your number is {float(got[index]):g}.",
         )
 
