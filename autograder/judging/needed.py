@@ -20,7 +20,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 HARMLESS_MAGIC = re.compile(
     r"^([ \t]*)(?:!|%(?:autoreload|cd|conda|config|env|load_ext|matplotlib|pip|pwd)\b)(?:.*\\\n)*.*$", re.MULTILINE
 )
-MAGIC = re.compile(r"^[ \t]*(?:[%!?]|.*\?[ \t]*$|\w[\w, ]*=[ \t]*[%!])", re.MULTILINE)
+MAGIC = re.compile(r"^[ \t]*+(?:[%!?]|.*\?[ \t]*$|\w[\w, ]*=[ \t]*[%!])", re.MULTILINE)
 MOST_WORK_ON_MAGICS = 200_000  # magics times characters: half a second
 LONGEST_CELL = 100_000  # characters; the longest answer of the course has 5,000
 REACHES_EVERYTHING = {"globals", "locals", "vars", "exec", "eval", "get_ipython", "__main__", "In", "Out", "_"}
@@ -59,6 +59,12 @@ def could_define(missing: Iterable[str], cells: Iterable[str]) -> bool:
     """Whether one of these cells may define one of these names, as far as can be seen."""
     found = [names_in(source) for source in cells]
     return any(names is None or "*" in names.imported or not names.made.isdisjoint(missing) for names in found)
+
+
+def made_in(source: str) -> frozenset[str]:
+    """The global names that a cell makes, as far as can be seen."""
+    found = names_in(source)
+    return frozenset() if found is None else found.made
 
 
 @functools.lru_cache(maxsize=4096)  # the instructor's cells are the same in every submission
