@@ -539,3 +539,34 @@ STRANGE = {
 def test_an_answer_that_is_no_number_or_no_text_is_wrong_and_nothing_else(name, value):
     report = grade(all_exercises()[name], Subject(lambda *_: value))
     assert (report.points, report.passed) == (0, False)
+
+
+# --- what a cell has changed for good --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "switch, state, setting",
+    [
+        (torch.set_grad_enabled, torch.is_grad_enabled, False),
+        (torch.autograd.set_detect_anomaly, torch.is_anomaly_enabled, True),
+    ],
+)
+def test_a_right_answer_is_right_whatever_autograd_is_set_to(switch, state, setting):
+    """Gradients are checked, and this exercise has a row whose NaN is hidden."""
+    before = state()
+    switch(setting)
+    try:
+        report = grade(masks.masked_softmax, Subject(masks.masked_softmax.reference))
+        assert state() is setting
+    finally:
+        switch(before)
+    assert report.passed, report
+
+
+def test_who_switches_gradients_off_has_no_gradients():
+    def without(scores, mask):
+        torch.set_grad_enabled(False)
+        return masks.masked_softmax.reference(scores, mask)
+
+    report = grade(masks.masked_softmax, Subject(without))
+    assert not report.passed and torch.is_grad_enabled()
