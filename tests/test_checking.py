@@ -553,14 +553,18 @@ def test_an_answer_that_is_no_number_or_no_text_is_wrong_and_nothing_else(name, 
 )
 def test_a_right_answer_is_right_whatever_autograd_is_set_to(switch, state, setting):
     """Gradients are checked, and this exercise has a row whose NaN is hidden."""
+    bench, question = Bench(masks.masked_softmax.reference), masks.masked_softmax.cases[0].values()
+    usual = bench.ask("gradient", [*question], 0, (0, 0), 0).value
     before = state()
     switch(setting)
     try:
-        report = grade(masks.masked_softmax, Subject(masks.masked_softmax.reference))
+        report = grade(masks.masked_softmax, Subject(bench))
+        unusual = bench.ask("gradient", [*question], 0, (0, 0), 0).value
         assert state() is setting
     finally:
         switch(before)
     assert report.passed, report
+    assert torch.equal(usual, unusual) and usual.any()
 
 
 def test_who_switches_gradients_off_has_no_gradients():
