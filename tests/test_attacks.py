@@ -220,6 +220,10 @@ def test_a_test_judges_by_what_implementations_do(attack: TestAttack):
 def test_who_may_be_taking_a_disguise_apart_is_shown_to_a_person(source: str):
     assert LOOKS_INSIDE.search(source)
     assert not LOOKS_INSIDE.search("# inspects the discarded gcd\nreturn display(causal_mask(4)) == torch.ones(4)")
+    honest = (
+        "import torch  # to inspect the mask\n# inspect. Then\ndis = (mask - other).abs()\nprint('inspect it', dis)"
+    )
+    assert not LOOKS_INSIDE.search(honest)
 
 
 @together
@@ -291,7 +295,7 @@ def test_all_that_is_printed_has_a_limit():
 
 def test_a_test_is_searched_once_from_each_name():
     """Once from each dot would take minutes."""
-    assert not LOOKS_INSIDE.search("torch." * 150_000)
+    assert not LOOKS_INSIDE.search("torch." * 150_000 + "import " * 150_000 + "import;" * 150_000)
     assert LOOKS_INSIDE.findall("torch." * 1_000 + "nn.functional.relu = noted\nmodule.torch.exp = noted")
 
 

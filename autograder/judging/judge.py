@@ -47,9 +47,12 @@ USES_THE_REFERENCE = "uses_the_reference"
 MOST_RESTARTS = 5  # for a run whose code keeps ending its process
 LOOKS_INSIDE = re.compile(
     r"__code__|__globals__|__closure__|f_code|f_locals|getsource|course_lib\.checking|get_objects|get_referrers|settrace"
-    r"|setprofile|currentframe|_getframe|ctypes|tb_frame|f_back|\b(?:inspect|dis|gc|marshal|monitoring)\b"
+    r"|setprofile|currentframe|_getframe|ctypes|tb_frame|f_back"
+    r"|(?:^|;)[ \t]*+(?:import|from)\b[^\n#;]*\b(?:inspect|dis|gc|marshal)\b|[\"'](?:inspect|dis|gc|marshal)[\"']"
+    r"|\b(?:inspect|marshal|monitoring)\.\w"
     r"|Torch(?:Function|Dispatch)Mode|__torch_\w+__|profiler|\bmock\b|setattr\(torch"
-    r"|(?<![\w.])(?=[\w.]*?\btorch\.\w)[\w.]++ *+=(?!=)"  # each dotted name is tried once
+    r"|(?<![\w.])(?=[\w.]*?\btorch\.\w)[\w.]++ *+=(?!=)",  # each dotted name is tried once
+    re.MULTILINE,
 )
 MISSING_NAME = re.compile(r"name '(\w+)' is not defined")
 MOST_PRINTED = 2_000_000  # characters of all cells together that are kept; a page of feedback shows an eighth of it
