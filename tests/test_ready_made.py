@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from classroom import by_name, full, judged, score, solutions, submission
 from torch import nn
 
-from autograder.judging.ready_made import forbidden_in
+from autograder.judging.ready_made import TOO_MUCH, forbidden_in
 from autograder.judging.references import modules
 from autograder.judging.statements import BACK_DOORS, statements_of, words_of
 from course_lib import training
@@ -127,6 +127,7 @@ EVASIONS = {
     "in a very long cell": f"# {'long ' * 25_000}\n" + a_norm(f"return F.layer_norm({TORCHS})"),
     "among very many magics": "%time 1\n" * 300 + f"# {'long ' * 500}\n" + a_norm(f"return F.layer_norm({TORCHS})"),
     "among what cannot be read": "x = !ls\n" * 300 + f"# {'long ' * 500}\n" + a_norm(f"return F.layer_norm({TORCHS})"),
+    "behind a formatted text": f"x = f'{'{x}' * 30_000}'\n" + a_norm(f"return F.layer_norm({TORCHS})"),
     "where recursion has no limit": "import sys\nsys.setrecursionlimit(10**6)\n"
     f"work = F.layer_norm; long = {'+'.join(['1'] * 9000)}\n" + a_norm(f"return work({TORCHS})"),
     "in the line of a magic": "%time work = F.layer_norm\n" + a_norm(f"return work({TORCHS})"),
@@ -282,6 +283,13 @@ def test_no_module_of_the_course_lends_an_answer_a_norm():
 def forbidden_in_text(source: str) -> bool:
     found = {node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}
     return bool(FORBIDS & found)
+
+
+def test_a_program_of_very_many_parts_is_not_read():
+    """Each is looked at ten times: this would take seconds."""
+    honest = a_norm(FORMULA) + "\nnn.LayerNorm(4)\n"
+    assert forbidden_in("LayerNorm", FORBIDS, [honest, f"x = {'1 < ' * 200_000}1"], SET_UP) == TOO_MUCH
+    assert forbidden_in("LayerNorm", FORBIDS, [honest, f"x = [{'1, ' * 140_000}]"], SET_UP) is None
 
 
 def test_what_many_statements_reach_is_read_once():

@@ -109,6 +109,7 @@ class Submission:
     limits: Limits
     seed: str
     clock: Clock
+    found_forbidden: dict[str, str | None] = field(default_factory=dict)
 
     @property
     def cells(self) -> list[NotebookNode]:
@@ -134,6 +135,15 @@ class Submission:
         code = sorted(self.code_cells())
         found = needed([self.cells[i].source for i in code], [self.rebuilt.students[i] for i in code])
         return {code[i] for i in found}
+
+    def forbidden_in(self, exercise: Exercise) -> str | None:
+        """What the answer to an exercise uses although it is forbidden there. It is read once for both runs."""
+        if exercise.name not in self.found_forbidden:
+            code = [(c.source, own) for c, own in zip(self.cells, self.rebuilt.students) if c.cell_type == "code"]
+            given = frozenset().union(*(made_in(source) for source, by_student in code if not by_student))
+            own = [source for source, by_student in code if by_student]
+            self.found_forbidden[exercise.name] = forbidden_in(exercise.name, exercise.forbids, own, given)
+        return self.found_forbidden[exercise.name]
 
     @functools.cached_property
     def opening(self) -> int | None:
@@ -419,10 +429,7 @@ class Trial:
         """A report on an answer whose source uses what the exercise forbids, or None."""
         if not exercise.forbids:
             return None
-        code = [(cell.source, own) for cell, own in zip(self.cells, self.by_student) if cell.cell_type == "code"]
-        given = frozenset().union(*(made_in(source) for source, by_student in code if not by_student))
-        own = [source for source, by_student in code if by_student]
-        found = forbidden_in(exercise.name, exercise.forbids, own, given)
+        found = self.submission.forbidden_in(exercise)
         if found is None:
             return None
         return failed(exercise, "wrong", f"Write the formula yourself: `{found}` is not allowed in this exercise.")

@@ -45,6 +45,9 @@ from autograder.judging.statements import (
 )
 
 MOST_CHARACTERS, MOST_STATEMENTS = 2_000_000, 5_000  # that are read; an honest notebook has a hundredth of them
+MOST_NODES = (
+    300_000  # of a submission that is longer than what follows: reading takes a microsecond for each, ten times
+)
 MOST_REMEMBERED = 100_000  # characters of a submission; what is read of a longer one is forgotten
 TOO_MUCH = "code that is too long to be read"
 SUSPICIOUS = BACK_DOORS | {BY_PATTERN, UNFAMILIAR, PRIVATE}
@@ -185,6 +188,8 @@ def found_in(
     statements = [statement for each in found for statement in each or ()]
     if None in found or len(statements) > MOST_STATEMENTS:
         return TOO_MUCH
+    if sum(map(len, cells)) > MOST_REMEMBERED and has_more_nodes(statements, MOST_NODES):
+        return TOO_MUCH
     suspicious = SUSPICIOUS | forbidden
     if suspicious.isdisjoint(itertools.chain(*map(words_of, statements))):
         defined = {vars(statement).get("name") for statement in statements}
@@ -214,6 +219,11 @@ def found_in(
         for used in names_used(statement) - code.defining.keys() - there if there is not None else ():
             return used
     return None
+
+
+def has_more_nodes(statements: Iterable[ast.stmt], most: int) -> bool:
+    nodes = itertools.chain.from_iterable(map(ast.walk, statements))
+    return next(itertools.islice(nodes, most, None), None) is not None
 
 
 def names_there(statements: Iterable[ast.stmt], given: Collection[str] | None) -> frozenset[str] | None:

@@ -10,7 +10,7 @@ import re
 import symtable
 from collections.abc import Iterable, Iterator
 
-from autograder.judging.needed import as_python, changed_by, root_of
+from autograder.judging.needed import as_python, changed_by, is_formatted_at_length, root_of
 
 STAR = "*"  # what is imported if everything is
 # Ways to reach code that no name in the source shows. No formula needs any of them.
@@ -86,6 +86,8 @@ def names_of(statement: ast.stmt) -> frozenset[str]:
 @functools.lru_cache(maxsize=256)  # a submission is read once for each exercise that forbids something, and twice
 def statements_of(source: str) -> tuple[ast.stmt, ...] | None:
     """The statements of a cell; none if it cannot run anyway, and None if it perhaps can but cannot be read."""
+    if is_formatted_at_length(source):
+        return None
     try:
         source = as_python(source)
     except ValueError:  # too many magics for IPython to take them apart
