@@ -56,6 +56,8 @@ CATCHES = (
     "import functools\nbox = []\n\n\nclass Box:\n"
     "    def __setattr__(self, name, value):\n        box.append(value)\n\n\n"
 )
+PUT = "\n\ndef put(place, work):\n    place.square = work\n\n\n"
+SQUARE = a_norm(f"return torch.square({TORCHS})")
 EVASIONS = {
     "by aten": a_norm(f"return torch.ops.aten.native_layer_norm({TORCHS})[0]"),
     "in a thread": a_norm(
@@ -202,6 +204,24 @@ EVASIONS = {
     "by a private name that is also the answer's": a_norm(
         f"self._vmap_internals = 0\n        return torch._vmap_internals.x({TORCHS})"
     ),
+    "by a module of one's own": "with open('own.py', 'w') as file:\n"
+    "    file.write('import torch; torch.square = torch.layer' + '_norm')\nimport own\n" + SQUARE,
+    "by a text that is timed": "import timeit\n"
+    "timeit.timeit('t.square = t.layer_norm', number=1, globals={'t': torch})\n" + SQUARE,
+    "by a text that is put together and timed": "import timeit\n"
+    "timeit.timeit('t.square = t.layer' + '_norm', number=1, globals={'t': torch})\n" + SQUARE,
+    "by an interpreter": "import code\n"
+    "code.InteractiveInterpreter({'t': torch}).runsource('t.square = t.layer' + '_norm')\n" + SQUARE,
+    "by another name for exec": "run = exec\nrun('torch.square = torch.layer' + '_norm')\n" + SQUARE,
+    "by another name for setattr": "put = setattr\nput(torch, 'square', F.layer_norm)\n" + SQUARE,
+    "by setattr, mapped": "list(map(setattr, [torch], ['square'], [F.layer_norm]))\n" + SQUARE,
+    "put into torch by a helper": PUT + "put(torch, F.layer_norm)\n" + SQUARE,
+    "put into a part of torch by a helper": PUT + "put(nn.functional, F.layer_norm)\n" + SQUARE,
+    "put into torch under another name": f"import torch as t\n{PUT}put(t, F.layer_norm)\n" + SQUARE,
+    "put into what a module holds": "own = nn.Identity()\nown.t = torch\nown.t.square = F.layer_norm\n" + SQUARE,
+    "put into the answer that a module holds": a_norm("return x")
+    + f"\n\nheld = nn.Identity()\nheld.kind = LayerNorm\nheld.kind.forward = lambda self, x: F.layer_norm({TORCHS})",
+    "put in by a mock": "from unittest import mock\nmock.patch('torch.square', F.layer_norm).start()\n" + SQUARE,
 }
 HONEST = {
     "a formula": a_norm(FORMULA),
@@ -249,6 +269,19 @@ HONEST = {
     "with a timer": "import functools, time\n\n\ndef timed(f):\n    @functools.wraps(f)\n    def inner(*a):\n"
     "        return f(*a), time.time()\n    return inner\n\n\n"
     + a_norm(FORMULA).replace("    def f", "    @timed\n    def f"),
+    "beside a model with any norm": a_norm(FORMULA)
+    + "\n\nclass Block(nn.Module):\n    def __init__(self, norm):\n        super().__init__()\n"
+    "        self.norm = norm(4)\n\n\n"
+    "for kind in (LayerNorm, nn.LayerNorm):\n    print(Block(kind).norm(torch.ones(2, 4)))",
+    "timed by timeit": a_norm(FORMULA)
+    + "\nimport timeit\nown, theirs, x = LayerNorm(4), nn.LayerNorm(4), torch.ones(2, 4)\n"
+    "print(timeit.timeit('own(x)', globals=globals(), number=2), timeit.timeit(lambda: theirs(x), number=2))",
+    "tested by unittest": a_norm(FORMULA)
+    + "\nimport unittest\n\n\nclass TestNorm(unittest.TestCase):\n    def setUp(self):\n"
+    "        self.theirs, self.x = nn.LayerNorm(4), torch.ones(2, 4)\n\n"
+    "    def test_same(self):\n        self.assertTrue(torch.allclose(LayerNorm(4)(self.x), self.theirs(self.x)))",
+    "with a look at torch's source": a_norm(FORMULA)
+    + "\nimport inspect\nprint(inspect.getsource(nn.LayerNorm), dir(nn))",
 }
 
 
@@ -333,6 +366,8 @@ def test_the_judge_gives_no_point_for_a_norm_that_hides(name):
         "tested with gradients",
         "compared with its own parameters",
         "with all modules",
+        "beside a model with any norm",
+        "timed by timeit",
     ],
 )
 def test_the_judge_gives_all_points_for_a_formula(name):

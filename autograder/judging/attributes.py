@@ -38,13 +38,15 @@ class Objects:
     answer: str
     values: Values  # of each name: all that it is ever bound to; None where that does not stand there
     arguments: frozenset[str] = frozenset()
+    selves: frozenset[str] = frozenset()  # the first arguments of methods
     outside: Objects | None = None
     kinds: dict[str, str | None] = field(default_factory=dict)
 
-    def inside(self, function: FUNCTIONS) -> Objects:
+    def inside(self, function: FUNCTIONS, is_method: bool) -> Objects:
         own = frozenset(each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg))
         body = [function.body] if isinstance(function, ast.Lambda) else function.body
-        return Objects(self.answer, bound_in(body), self.arguments | own, self)
+        selves = frozenset([each.arg for each in function.args.args[:1]] if is_method else [])
+        return Objects(self.answer, bound_in(body), self.arguments | own, self.selves - own | selves, self)
 
     def kind(self, name: str) -> str | None:
         """What all values of a name are, if they are the same."""
@@ -57,6 +59,13 @@ class Objects:
             found = {self.kind_of(value) for value in self.values[name]}
             self.kinds[name] = found.pop() if len(found) == 1 else None
         return self.kinds[name]
+
+    def is_inside(self, target: ast.expr) -> bool:
+        """Whether what is set lies in a tensor or in a module that was just made, and not in what that holds."""
+        holder = target.value if isinstance(target, ast.Attribute) else target
+        while isinstance(holder, ast.Attribute) and holder.attr in OF_TENSORS:
+            holder = holder.value
+        return isinstance(holder, ast.Name) and self.kind(holder.id) in (TENSOR, MODULE) and is_plain(target)
 
     def is_torchs(self, name: str) -> bool:
         """Whether `torch` or `nn` is what the notebook imports under this name."""
@@ -106,7 +115,7 @@ def is_plain(chain: ast.AST) -> bool:
 def may_set_attributes(statement: ast.stmt, objects: Objects, of_arguments: bool = False) -> bool:
     """Whether a statement may set an attribute to more than a number, of something that it has not made itself.
 
-    of_arguments: whether those of arguments count.
+    of_arguments: whether those of arguments count, except what a method sets of its own object.
     """
     try:
         return sets_attributes(statement, objects, of_arguments)
@@ -115,17 +124,17 @@ def may_set_attributes(statement: ast.stmt, objects: Objects, of_arguments: bool
 
 
 def sets_attributes(statement: ast.stmt, objects: Objects, of_arguments: bool) -> bool:
-    to_visit: list[tuple[ast.AST, Objects]] = [(statement, objects)]
+    to_visit: list[tuple[ast.AST, Objects, bool]] = [(statement, objects, False)]
     while to_visit:
-        node, known = to_visit.pop()
+        node, known, in_class = to_visit.pop()
         for target, value in attributes_set(node):
             root = root_of(target)
-            is_own = is_plain(target) and (known.kind(root) in (TENSOR, MODULE) or root in known.arguments)
-            is_own &= not (of_arguments and root in known.arguments)
-            if not is_own and not known.is_number(value):
+            is_argument = root in known.arguments and is_plain(target)
+            is_own = is_argument and (not of_arguments or root in known.selves)
+            if not (is_own or known.is_inside(target)) and not known.is_number(value):
                 return True
-        inner = known.inside(node) if isinstance(node, FUNCTIONS) else known
-        to_visit += [(child, inner) for child in ast.iter_child_nodes(node)]
+        inner = known.inside(node, in_class) if isinstance(node, FUNCTIONS) else known
+        to_visit += [(child, inner, isinstance(node, ast.ClassDef)) for child in ast.iter_child_nodes(node)]
     return False
 
 

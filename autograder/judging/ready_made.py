@@ -17,11 +17,13 @@ from autograder.judging.statements import (
     ALWAYS_THERE,
     BACK_DOORS,
     BY_PATTERN,
+    MODULES_OF_TORCH,
     PRIVATE,
     STAR,
     UNFAMILIAR,
     at_hand,
     defined_by,
+    files_named,
     global_names,
     has_a_star,
     imports_everything,
@@ -69,7 +71,12 @@ class Code:
         """Everything that runs, as far as names show, when this is used."""
         own = self.with_what_is_kept(name)
         objects = Objects(name, bound_in(self.statements))
-        changing = [each for each in self.statements if may_bind_anything(each) or self.may_set(each, objects)]
+        files = frozenset().union(*map(files_named, self.statements))
+        changing = [
+            each
+            for each in self.statements
+            if may_bind_anything(each) or self.may_set(each, objects) or not files.isdisjoint(unfamiliar_modules(each))
+        ]
         return self.reached([*changing, *self.changing_what_they_get(name, objects), *own])
 
     @staticmethod
@@ -78,11 +85,11 @@ class Code:
         return sets_an_attribute(statement) and may_set_attributes(statement, objects, of_arguments)
 
     def changing_what_they_get(self, name: str, objects: Objects) -> list[ast.stmt]:
-        """The statements that hand this on, also under another name, to code that may set attributes of what it
-        gets."""
+        """The statements that hand this, or a module of torch's, to code that may set attributes of what it gets, also
+        under another name."""
         own = dict.fromkeys(self.defining.get(name, ()))
         users = self.by_name(names_handed_on)
-        handing, to_read = dict.fromkeys(own), [name]
+        handing, to_read = dict.fromkeys(own), [name, *filter(self.is_imported, {*MODULES_OF_TORCH, *self.defining})]
         while to_read:
             for statement in users.pop(to_read.pop(), ()):
                 if statement not in handing:
@@ -234,5 +241,5 @@ def names_there(statements: Iterable[ast.stmt], given: Collection[str] | None) -
 
 CACHED = (
     *(statements_of, words_of, names_of, global_names, roots_changed),
-    *(may_bind_anything, sets_an_attribute, names_handed_on, private_names_made),
+    *(may_bind_anything, sets_an_attribute, names_handed_on, private_names_made, files_named),
 )

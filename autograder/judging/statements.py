@@ -18,6 +18,7 @@ BACK_DOORS = frozenset(
     [
         *("getattr", "__getattr__", "__getattribute__", "attrgetter", "methodcaller", "__dict__", "vars", "globals"),
         *("locals", "__globals__", "__builtins__", "builtins", "__subclasses__", "__mro__", "__bases__"),
+        *("setattr", "delattr"),  # where they are not called
         *("eval", "exec", "compile", "__import__", "importlib", "import_module", "modules", "get_ipython"),
         *("gc", "ctypes", "sys", "inspect", "pickle", "load", "loads", "hub", "get_type_hints", "ForwardRef"),
         *("ops", "_C", "_VF", "_refs", "_decomp", "_prims", "jit", "fx", "library", "overrides", "utils"),  # of torch
@@ -45,6 +46,12 @@ SHOWS = {"print", "display", "len", "list", "set", "sorted", "str", "repr", "typ
 LOOKS = {"keys", "system", "getoutput", "magic", "__class__", "config", *MAGICS}
 LOOKS_AT_ONE = {"get", "items", "values"}  # members, of an object that stands there
 BY_PATTERN = "__match_args__"  # a class pattern reads attributes, whose names need not stand there
+RUNS_TEXTS = frozenset(["runpy", "code", "codeop", "doctest", "trace", "bdb", "mock"])  # modules, or replaces by name
+TAKES_TEXTS = frozenset(
+    ["timeit", "repeat", "Timer", "run", "runctx", "runcall", "runeval"]
+)  # of timeit, cProfile, pdb
+MODULES_OF_TORCH = frozenset(["torch", "nn", "F"])
+BELOW_TORCH = {"nn", "functional"}
 UNFAMILIAR = "import"  # stands for a module with which no formula is written
 PRIVATE = "_"  # stands for a private member of something
 # What a formula may use of Python's and torch's objects although its name begins with an underscore.
@@ -110,12 +117,15 @@ def statements_of(source: str) -> tuple[ast.stmt, ...] | None:
 
 
 def with_magics(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements, and those in the line of a magic such as %time or below it. What a cell writes to a file counts
-    as if it were run."""
+    """The statements, and those in the line of a magic such as %time or below it, or in a text that is timed. What a
+    cell writes to a file counts as if it were run."""
     for statement in statements:
         yield statement
         for node in ast.walk(statement):
             match node:
+                case ast.Call(ast.Attribute(attr=attr) | ast.Name(id=attr), args) if attr in TAKES_TEXTS:
+                    for text in args:
+                        yield from code_of_a_magic(str(text.value)) if isinstance(text, ast.Constant) else ()
                 case ast.Call(ast.Attribute(attr=attr), [_, *texts]) if attr in MAGICS:
                     for text in texts:
                         yield from code_of_a_magic(str(text.value)) if isinstance(text, ast.Constant) else ()
@@ -227,11 +237,13 @@ def mentions(statement: ast.AST) -> Iterator[str]:
 
 
 def plain_lookups(statement: ast.AST) -> Iterator[ast.expr]:
-    """`getattr` and `functools.wraps` where they do nothing unusual: the name that is looked up stands there, or nobody
-    says which."""
+    """`getattr`, `setattr` and `functools.wraps` where they do nothing unusual: the name that is looked up stands
+    there, what is set is looked at elsewhere, or nobody says which."""
     for node in ast.walk(statement):
         match node:
             case ast.Call(func=ast.Name(id="getattr") as func, args=[_, ast.Constant(value=str()), *_]):
+                yield func
+            case ast.Call(func=ast.Name(id="setattr" | "delattr") as func):
                 yield func
             case ast.Call(func=ast.Name(id="wraps") | ast.Attribute(attr="wraps") as func, args=[_], keywords=[]):
                 yield func
@@ -294,8 +306,27 @@ def at_hand(name: str, users: dict[str, list[ast.stmt]]) -> Iterator[ast.stmt]:
 
 @functools.lru_cache(maxsize=8192)
 def may_bind_anything(statement: ast.stmt) -> bool:
-    """Whether a statement may bind names that it does not say."""
-    return imports_everything(statement) or writes_names(statement)
+    """Whether a statement may bind names that it does not say, or run what does not stand there."""
+    return imports_everything(statement) or writes_names(statement) or runs_anything(statement)
+
+
+def runs_anything(statement: ast.stmt) -> bool:
+    """Whether it imports what runs texts, passes on what sets an attribute or runs a text, or times a text that is put
+    together."""
+    called = {id(node.func) for node in ast.walk(statement) if isinstance(node, ast.Call)}
+    for node in ast.walk(statement):
+        match node:
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                parts = {part for alias in names for part in alias.name.split(".")}
+                parts |= set((getattr(node, "module", "") or "").split("."))
+                if not RUNS_TEXTS.isdisjoint(parts):
+                    return True
+            case ast.Name(id=name) if name in CHANGES_AN_ATTRIBUTE | EVALUATES and id(node) not in called:
+                return True
+            case ast.Call(ast.Attribute(attr=attr) | ast.Name(id=attr), args) if attr in TAKES_TEXTS:
+                if any(isinstance(text, ast.BinOp | ast.JoinedStr) for text in args):
+                    return True
+    return False
 
 
 @functools.lru_cache(maxsize=8192)
@@ -343,6 +374,8 @@ def only_looked_at(statement: ast.stmt) -> Iterator[ast.AST]:
                 yield value
             case ast.Call(func=ast.Name(id=name), args=args) if name in SHOWS:
                 yield from args
+            case ast.Call(ast.Attribute(attr=attr) | ast.Name(id=attr), keywords=named) if attr in TAKES_TEXTS:
+                yield from (keyword.value for keyword in named if keyword.arg == "globals")
             case ast.Attribute(value=value, attr=attr) if attr in LOOKS:
                 yield value
             case ast.Attribute(value=value, attr=attr) if attr in LOOKS_AT_ONE and is_of_one(value):
@@ -357,6 +390,22 @@ def is_of_one(value: ast.expr) -> bool:
         case ast.Call(func=ast.Name(id="vars"), args=[_]) | ast.Attribute(attr="__dict__"):
             return True
     return False
+
+
+@functools.lru_cache(maxsize=8192)
+def files_named(statement: ast.stmt) -> frozenset[str]:
+    """The modules whose files a statement names, unless it is a magic: what that writes is read."""
+    found = set()
+    to_visit: list[ast.AST] = [statement]
+    while to_visit:
+        node = to_visit.pop()
+        match node:
+            case ast.Call(ast.Attribute(attr=attr)) if attr in MAGICS:
+                continue
+            case ast.Constant(value=str() as text) if text.endswith(".py"):
+                found.add(text.removesuffix(".py").rpartition("/")[2])
+        to_visit += ast.iter_child_nodes(node)
+    return frozenset(found)
 
 
 def imports_everything(statement: ast.stmt) -> bool:
@@ -403,10 +452,23 @@ def names_from_stars(statements: Iterable[ast.stmt]) -> frozenset[str] | None:
 
 @functools.lru_cache(maxsize=8192)
 def names_handed_on(statement: ast.stmt) -> frozenset[str]:
-    """The names whose objects it passes on, or gives another name, instead of calling them."""
-    called = {id(node.func) for node in ast.walk(statement) if isinstance(node, ast.Call)}
-    nodes = (node for node in ast.walk(statement) if isinstance(node, ast.Name) and id(node) not in called)
-    return frozenset(node.id for node in nodes if isinstance(node.ctx, ast.Load))
+    """The names whose objects it passes on, or gives another name, instead of calling them. Of torch's modules: those
+    that it passes on as a whole."""
+    used = {id(node.func) for node in ast.walk(statement) if isinstance(node, ast.Call)}
+    used |= {id(node.value) for node in ast.walk(statement) if isinstance(node, ast.Attribute) and is_of_torch(node)}
+    found = set()
+    for node in ast.walk(statement):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) if id(node) not in used:
+                found.add(name)
+            case ast.Attribute(value=ast.Name(id=name) | ast.Attribute(ast.Name(id=name), "nn"), attr=attr):
+                if attr in BELOW_TORCH and name in MODULES_OF_TORCH and id(node) not in used:
+                    found.add(name)
+    return frozenset(found)
+
+
+def is_of_torch(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id in MODULES_OF_TORCH
 
 
 def is_used_while_defined(name: str, statement: ast.stmt) -> bool:
