@@ -44,7 +44,7 @@ from nbformat import NotebookNode
 from autograder.classroom.seed import PUBLIC
 from autograder.hidden import all_hidden
 from autograder.judging import work
-from autograder.judging.judge import LOOKS_INSIDE
+from autograder.judging.judge import LOOKS_INSIDE, MOST_PRINTED, TOO_MUCH_PRINTED
 from autograder.judging.work import Result, Task
 from autograder.walls.inside.walls import LANDLOCK, MEGABYTE, NAMESPACES, SECCOMP, Limits, Wall, probe
 from autograder.walls.inside.walls import LIMITS as LIMITS_WALL
@@ -220,6 +220,10 @@ def test_a_test_judges_by_what_implementations_do(attack: TestAttack):
 def test_who_may_be_taking_a_disguise_apart_is_shown_to_a_person(source: str):
     assert LOOKS_INSIDE.search(source)
     assert not LOOKS_INSIDE.search("# inspects the discarded gcd\nreturn display(causal_mask(4)) == torch.ones(4)")
+    honest = (
+        "import torch  # to inspect the mask\n# inspect. Then\ndis = (mask - other).abs()\nprint('inspect it', dis)"
+    )
+    assert not LOOKS_INSIDE.search(honest)
 
 
 @together
@@ -267,6 +271,32 @@ def test_no_hidden_case_is_carried_out():
     assert all(case in said(result) for case in visible)  # it was carried out
     assert not [case for case in concealed - visible if case in said(result)]
     assert score(by_name(result)[TARGET]) == full(by_name(result)[TARGET])
+
+
+PRINTS_MUCH = """
+import sys
+print(chr(0x1F600) * 20_000)
+print(chr(0x1F600) * 20_000, file=sys.stderr)
+raise ValueError("x" * 20_000)
+"""
+
+
+@together
+def test_all_that_is_printed_has_a_limit():
+    """A short file can print in thousands of cells: a gigabyte to be sent, saved and shown to a person."""
+    notebook = answered(RELEASE, RIGHT)
+    notebook.cells += [nbformat.v4.new_code_cell(PRINTS_MUCH, id=f"much{i}") for i in range(100)]
+    result = graded(json.dumps(notebook))
+    printed = [output for output in outputs(result) if output["output_type"] in ("stream", "error")]
+    assert sum(len(str(output)) for output in printed) < 2.5 * MOST_PRINTED
+    assert [output.get("text") for output in printed[-50:]] == [TOO_MUCH_PRINTED] * 50
+    assert score(by_name(result)[TARGET]) == full(by_name(result)[TARGET])
+
+
+def test_a_test_is_searched_once_from_each_name():
+    """Once from each dot would take minutes."""
+    assert not LOOKS_INSIDE.search("torch." * 150_000 + "import " * 150_000 + "import;" * 150_000)
+    assert LOOKS_INSIDE.findall("torch." * 1_000 + "nn.functional.relu = noted\nmodule.torch.exp = noted")
 
 
 def test_the_judge_itself_has_a_limit_of_memory(monkeypatch):

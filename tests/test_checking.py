@@ -551,3 +551,38 @@ def test_complex_numbers_are_not_the_real_ones_in_them(name, imaginary):
     (failed,) = [each for each in report.checks if each.passed is False]
     assert "should hold floating point numbers, but its dtype is torch.complex128" in failed.message
     assert not is_close(torch.ones(3) + 1j, torch.ones(3)) and is_close(torch.ones(3) + 0j, torch.ones(3))
+
+
+# --- what a cell has changed for good --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "switch, state, setting",
+    [
+        (torch.set_grad_enabled, torch.is_grad_enabled, False),
+        (torch.autograd.set_detect_anomaly, torch.is_anomaly_enabled, True),
+    ],
+)
+def test_a_right_answer_is_right_whatever_autograd_is_set_to(switch, state, setting):
+    """Gradients are checked, and this exercise has a row whose NaN is hidden."""
+    bench, question = Bench(masks.masked_softmax.reference), masks.masked_softmax.cases[0].values()
+    usual = bench.ask("gradient", [*question], 0, (0, 0), 0).value
+    before = state()
+    switch(setting)
+    try:
+        report = grade(masks.masked_softmax, Subject(bench))
+        unusual = bench.ask("gradient", [*question], 0, (0, 0), 0).value
+        assert state() is setting
+    finally:
+        switch(before)
+    assert report.passed, report
+    assert torch.equal(usual, unusual) and usual.any()
+
+
+def test_who_switches_gradients_off_has_no_gradients():
+    def without(scores, mask):
+        torch.set_grad_enabled(False)
+        return masks.masked_softmax.reference(scores, mask)
+
+    report = grade(masks.masked_softmax, Subject(without))
+    assert not report.passed and torch.is_grad_enabled()

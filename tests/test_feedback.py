@@ -408,6 +408,17 @@ def test_styles_that_could_hide_or_load_are_dropped(style: str) -> None:
     assert cleaned(f'<div style="{style}">x</div>') == "<div>x</div>"
 
 
+@pytest.mark.parametrize("style", ["color:1.5em 20% .5px", "margin:10px 0 1.25em .5em", "color:#abc"])
+def test_styles_of_numbers_are_kept(style: str) -> None:
+    assert cleaned(f'<div style="{style}">x</div>') == f'<div style="{style}">x</div>'
+
+
+@pytest.mark.parametrize("value", ["1" * 24_000 + "!", "1 " * 12_000 + "!", "1." * 12_000, "a" * 24_000 + "!"], ids=len)
+def test_a_style_is_read_once(value: str) -> None:
+    """A page has room for ten of these, and once from each digit would take a minute for them."""
+    assert cleaned(f'<div style="color:{value}">x</div>' * 10) == "<div>x</div>" * 10
+
+
 @pytest.mark.parametrize("role", ["alert", "status", "button", "heading", "img alert", "IMG"])
 def test_roles_of_the_page_cannot_be_borrowed(role: str) -> None:
     """Nothing that a student wrote is read aloud as if the page said it."""

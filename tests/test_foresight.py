@@ -15,7 +15,7 @@ from autograder.judging import work
 from autograder.judging.foreseen import scripts_for
 from autograder.judging.references import visible_sources
 from autograder.walls import runners
-from autograder.walls.foresight import BEGINNING, Answers, Question, Reading, Script, key_of
+from autograder.walls.foresight import BEGINNING, MOST_NUMBERS, Answers, Keys, Question, Reading, Script, key_of
 from autograder.walls.inside import runner as inside
 from autograder.walls.inside.walls import Limits
 from autograder.walls.inside.wire import AGAIN, Channel, WireError
@@ -284,3 +284,13 @@ def test_what_one_notebook_may_see_is_not_in_the_process_of_another():
     later, before = seen("TokenEmbedding"), seen("padding_mask")
     assert "torch.arange" in later[1] and "torch.arange" not in before[1] and "ReferenceUsed" in before[1]
     assert later[0] != before[0]
+
+
+def test_what_a_students_module_is_filled_with_is_not_kept():
+    """For as long as the grader runs, for every student: a module may have four million numbers."""
+    keys, case = Keys(), (torch.arange(6.0),)
+    for size in (MOST_NUMBERS, MOST_NUMBERS + 1):
+        numbers = ({"gain": torch.zeros(2), "parts": [torch.zeros(size - 2)]},)
+        assert keys.key_of(BEGINNING, "load", numbers) == key_of(BEGINNING, "load", numbers)
+        keys.key_of(BEGINNING, "call", case)
+    assert sorted(details[0] is case[0] for _, details in keys.known.values()) == [False, True]

@@ -272,6 +272,7 @@ def test_an_unknown_signal_has_its_number():
 
 def test_what_only_a_notebook_can_do_costs_no_answer():
     before = "%matplotlib inline\n!pip install -q torch\n%pip install torch\nfiles = !ls\nassert files == []\n"
+    before += "@torch.compile(dynamic=True)\n@torch.compile\n"
     result = judged(STEM, with_answer(before + solutions(STEM)["causal_mask"]))
     assert score(by_name(result)["causal_mask"]) == full(by_name(result)["causal_mask"])
     assert "Not run by the grader: pip install -q torch" in result.notebook

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autograder.judging import needed as module
-from autograder.judging.needed import could_define, names_in, needed
+from autograder.judging.needed import as_python, could_define, names_in, needed
 
 SETUP = "import torch\nfrom torch import nn"
 ANSWER = "def answer(x):\n    scores = torch.relu(x)\n    return scores"
@@ -94,6 +94,19 @@ def test_what_is_expensive_to_read_is_not_read(monkeypatch, source):
     """IPython reads the cell again for each magic, and gives up after 500: neither may happen in the judge."""
     monkeypatch.setattr(module.TransformerManager, "transform_cell", lambda *_: pytest.fail("this takes minutes"))
     assert names_in(source) is None
+
+
+@pytest.mark.parametrize("text", [" " * 200_000 + "x" * 200_000, "x = 1 " * 60_000, "x ? " * 100_000 + "x"], ids=len)
+def test_magics_are_looked_for_once_in_a_line(text):
+    """Once from each space would take a minute."""
+    assert as_python(text) == text
+
+
+def test_a_formatted_text_of_very_many_parts_is_not_read():
+    """Python 3.11 would take a second for this one, and half a minute for one that is five times as long."""
+    assert names_in("x = f'" + "{a}" * 30_000 + "'") is None
+    assert names_in("x = '" + "{a}" * 30_000 + "'") is not None
+    assert names_in("x = f'" + "{a}" * 1_000 + "'") is not None
 
 
 def test_only_a_cell_that_could_define_a_name_is_worth_running_for_it():

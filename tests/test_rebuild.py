@@ -25,6 +25,7 @@ from autograder.judging.rebuild import (
     MOST_CELLS,
     MOST_CHARACTERS,
     MOST_CHARACTERS_OF_A_CELL,
+    MOST_CHARACTERS_OF_CODE,
     MOST_NOTES,
     NotRebuilt,
     Rebuilt,
@@ -708,6 +709,24 @@ def test_files_that_cannot_be_rebuilt(text: str, status: str, reason: str, maste
 def test_a_cell_full_of_data_is_for_a_person(master: NotebookNode, submission: dict[str, Any]) -> None:
     cell(submission, "causal_mask")["source"] = "x" * (MOST_CHARACTERS_OF_A_CELL + 1)
     assert "500,000 characters" in flagged(master, submission)
+
+
+def test_very_much_code_is_for_a_person(master: NotebookNode, submission: dict[str, Any]) -> None:
+    """All of it is parsed, several times: in a file as large as a file may be, this would take minutes."""
+    part = {"cell_type": "code", "source": "x" * (MOST_CHARACTERS_OF_CODE // 4), "metadata": {}}
+    submission["cells"] += [{**part, "cell_type": "markdown"}] * 4  # pictures, perhaps
+    assert redo(master, submission)
+    submission["cells"] += [part] * 4
+    assert "1,000,000 characters of code" in flagged(master, submission)
+
+
+@pytest.mark.parametrize("text", ["1." * 200_000, "1 " * 200_000, " " * 200_000 + "?" * 200_000], ids=len)
+def test_no_text_is_read_again_from_each_of_its_characters(
+    text: str, master: NotebookNode, submission: dict[str, Any]
+) -> None:
+    """That would take a quarter of an hour."""
+    submission["cells"].append({"cell_type": "code", "source": text, "metadata": {}})
+    assert text in [cell.source for cell in redo(master, submission).notebook.cells]
 
 
 @pytest.mark.parametrize(

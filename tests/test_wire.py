@@ -193,6 +193,13 @@ def test_a_stranger_sends_a_limited_number_of_values():
         decode(json.dumps([0] * wire.MOST_VALUES).encode(), b"")
 
 
+def test_a_stranger_sends_a_limited_number_of_tensors():
+    """To read one takes as long as to read many numbers."""
+    assert len(decode(json.dumps([{"tensor": ["bool", [1], 0]}] * 1000).encode(), b"1")) == 1000
+    with pytest.raises(WireError, match="too many values"):
+        decode(json.dumps([{"tensor": ["bool", [1], 0]}] * 10_000).encode(), b"1")
+
+
 def test_names_are_short():
     (name,) = decode(json.dumps({"dict": [["n" * 10_000, 1]]}).encode(), b"")
     assert len(name) == wire.LONGEST_NAME

@@ -24,7 +24,7 @@ from nbformat import NotebookNode
 from autograder.classroom.seed import PUBLIC
 from autograder.hidden import all_hidden, conceal
 from autograder.judging.foreseen import foreseen
-from autograder.judging.needed import could_define, needed
+from autograder.judging.needed import could_define, made_in, needed
 from autograder.judging.ready_made import forbidden_in
 from autograder.judging.rebuild import Rebuilt
 from autograder.judging.references import message_that_reveals, visible_sources
@@ -48,10 +48,16 @@ USES_THE_REFERENCE = "uses_the_reference"
 MOST_RESTARTS = 5  # for a run whose code keeps ending its process
 LOOKS_INSIDE = re.compile(
     r"__code__|__globals__|__closure__|f_code|f_locals|getsource|course_lib\.checking|get_objects|get_referrers|settrace"
-    r"|setprofile|currentframe|_getframe|ctypes|tb_frame|f_back|\b(?:inspect|dis|gc|marshal|monitoring)\b"
-    r"|Torch(?:Function|Dispatch)Mode|__torch_\w+__|profiler|\bmock\b|setattr\(torch|\btorch(?:\.\w+)+ *=(?!=)"
+    r"|setprofile|currentframe|_getframe|ctypes|tb_frame|f_back"
+    r"|(?:^|;)[ \t]*+(?:import|from)\b[^\n#;]*\b(?:inspect|dis|gc|marshal)\b|[\"'](?:inspect|dis|gc|marshal)[\"']"
+    r"|\b(?:inspect|marshal|monitoring)\.\w"
+    r"|Torch(?:Function|Dispatch)Mode|__torch_\w+__|profiler|\bmock\b|setattr\(torch"
+    r"|(?<![\w.])(?=[\w.]*?\btorch\.\w)[\w.]++ *+=(?!=)",  # each dotted name is tried once
+    re.MULTILINE,
 )
 MISSING_NAME = re.compile(r"name '(\w+)' is not defined")
+MOST_PRINTED = 2_000_000  # characters of all cells together that are kept; a page of feedback shows an eighth of it
+TOO_MUCH_PRINTED = "(This notebook prints more than is kept: the output of this cell was left out.)"
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,7 @@ class Judged:
     notes: list[str] = field(default_factory=list)
     walls: tuple[str, ...] = ()
     cell_seconds: float = 0.0
+    printed: int = 0  # characters in the outputs of the student's cells
     peak_bytes: int = 0
     ran_out_of_time: bool = False  # something was stopped that might have finished with more patience
 
@@ -103,6 +110,7 @@ class Submission:
     limits: Limits
     seed: str
     clock: Clock
+    found_forbidden: dict[str, str | None] = field(default_factory=dict)
 
     @property
     def cells(self) -> list[NotebookNode]:
@@ -128,6 +136,15 @@ class Submission:
         code = sorted(self.code_cells())
         found = needed([self.cells[i].source for i in code], [self.rebuilt.students[i] for i in code])
         return {code[i] for i in found}
+
+    def forbidden_in(self, exercise: Exercise) -> str | None:
+        """What the answer to an exercise uses although it is forbidden there. It is read once for both runs."""
+        if exercise.name not in self.found_forbidden:
+            code = [(c.source, own) for c, own in zip(self.cells, self.rebuilt.students) if c.cell_type == "code"]
+            given = frozenset().union(*(made_in(source) for source, by_student in code if not by_student))
+            own = [source for source, by_student in code if by_student]
+            self.found_forbidden[exercise.name] = forbidden_in(exercise.name, exercise.forbids, own, given)
+        return self.found_forbidden[exercise.name]
 
     @functools.cached_property
     def opening(self) -> int | None:
@@ -198,8 +215,14 @@ class Trial:
 
     def show(self, cell: NotebookNode, outputs: list[NotebookNode]) -> None:
         """Put outputs below a cell. Code that has seen hidden cases shows nothing."""
-        if self.seen is None:
-            cell.outputs = outputs
+        if self.seen is not None:
+            return
+        size = sum(map(characters_in, outputs))
+        if size and self.judged.printed + size > MOST_PRINTED:
+            outputs = [new_output("stream", name="stdout", text=TOO_MUCH_PRINTED)]
+        else:
+            self.judged.printed += size
+        cell.outputs = outputs
 
     def note(self, sentence: str) -> None:
         if sentence not in self.judged.notes:
@@ -407,8 +430,7 @@ class Trial:
         """A report on an answer whose source uses what the exercise forbids, or None."""
         if not exercise.forbids:
             return None
-        own = [cell.source for cell, by_student in zip(self.cells, self.by_student) if by_student]
-        found = forbidden_in(exercise.name, exercise.forbids, own)
+        found = self.submission.forbidden_in(exercise)
         if found is None:
             return None
         return failed(exercise, "wrong", f"Write the formula yourself: `{found}` is not allowed in this exercise.")
@@ -610,6 +632,10 @@ def outputs_of(output: CellOutput) -> list[NotebookNode]:
     if output.error is not None:
         made.append(error_output(*output.error))
     return made
+
+
+def characters_in(output: NotebookNode) -> int:
+    return len(output.get("text", "")) + sum(map(len, output.get("traceback", [])))
 
 
 def error_output(name: str, message: str) -> NotebookNode:

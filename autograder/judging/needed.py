@@ -20,8 +20,10 @@ from IPython.core.inputtransformer2 import TransformerManager
 HARMLESS_MAGIC = re.compile(
     r"^([ \t]*)(?:!|%(?:autoreload|cd|conda|config|env|load_ext|matplotlib|pip|pwd)\b)(?:.*\\\n)*.*$", re.MULTILINE
 )
-MAGIC = re.compile(r"^[ \t]*(?:[%!?]|.*\?[ \t]*$|\w[\w, ]*=[ \t]*[%!])", re.MULTILINE)
+MAGIC = re.compile(r"^[ \t]*+(?:[%!?]|.*\?[ \t]*$|\w[\w, ]*=[ \t]*[%!])", re.MULTILINE)
 MOST_WORK_ON_MAGICS = 200_000  # magics times characters: half a second
+FORMATTED = re.compile(r"(?<![^\W_])(?:[fF][rR]?|[rR][fF])[\"']")
+MOST_WORK_ON_FORMATTED_TEXT = 500_000_000  # braces times characters: a tenth of a second for Python 3.11
 LONGEST_CELL = 100_000  # characters; the longest answer of the course has 5,000
 REACHES_EVERYTHING = {"globals", "locals", "vars", "exec", "eval", "get_ipython", "__main__", "In", "Out", "_"}
 
@@ -61,10 +63,16 @@ def could_define(missing: Iterable[str], cells: Iterable[str]) -> bool:
     return any(names is None or "*" in names.imported or not names.made.isdisjoint(missing) for names in found)
 
 
+def made_in(source: str) -> frozenset[str]:
+    """The global names that a cell makes, as far as can be seen."""
+    found = names_in(source)
+    return frozenset() if found is None else found.made
+
+
 @functools.lru_cache(maxsize=4096)  # the instructor's cells are the same in every submission
 def names_in(source: str) -> Names | None:
     """What a cell takes and makes; None if it cannot be parsed, or only at great expense."""
-    if len(source) > LONGEST_CELL:
+    if len(source) > LONGEST_CELL or is_formatted_at_length(source):
         return None
     try:
         source = as_python(source)
@@ -82,6 +90,12 @@ def names_in(source: str) -> Names | None:
     if "__main__" in imported:
         taken.add("__main__")
     return Names(frozenset(taken), frozenset(bound), frozenset(changed), frozenset(imported))
+
+
+def is_formatted_at_length(source: str) -> bool:
+    """Whether Python may take very long to read the formatted texts in a cell: it reads each again for each brace."""
+    is_much = source.count("{") * len(source) > MOST_WORK_ON_FORMATTED_TEXT
+    return is_much and FORMATTED.search(source) is not None
 
 
 def as_python(source: str) -> str:

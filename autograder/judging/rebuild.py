@@ -36,10 +36,12 @@ from autograder.working_copy import cell_id, checksum
 MOST_CHARACTERS = 64_000_000
 # The longest answer of the course has 5,000 characters. More than this is data, and it would be stored several times.
 MOST_CHARACTERS_OF_A_CELL = 500_000
+MOST_CHARACTERS_OF_CODE = 1_000_000  # in all cells; a notebook of the course has 35,000, and all of it is parsed
 MOST_CELLS = 2_000  # a notebook of the course has a hundred
 MOST_NOTES = 30
 
-POINTS = re.compile(r"\b[\d.]+(?= points\b)|, points=[\d.]+, hidden_points=[\d.]+")  # in questions and in checks
+# In questions and in checks. Each run of digits and dots is tried once, or a long one would take for ever.
+POINTS = re.compile(r"(?<![\w.])[\d.]++(?= points\b)|, points=[\d.]+, hidden_points=[\d.]+")
 NUMBER_OF_ID = re.compile(r"-\d+$")  # of cells with equal texts
 HIDDEN_TESTS = re.compile(r"^[^\n]*BEGIN HIDDEN TESTS.*?END HIDDEN TESTS[^\n]*\n?", re.DOTALL | re.MULTILINE)
 DEFINITION = re.compile(r"^(?:async[ \t]+def|def|class)[ \t]+(\w+)", re.MULTILINE)
@@ -187,6 +189,9 @@ def submitted_cells(submitted: str, notes: Notes) -> list[Cell]:
     if any(len(cell.text) > MOST_CHARACTERS_OF_A_CELL for cell in read):
         limit = f"{MOST_CHARACTERS_OF_A_CELL:,}"
         raise NotRebuilt("flagged", f"A cell has more than {limit} characters. Look at the notebook by hand.")
+    if sum(len(cell.text) for cell in read if cell.kind == "code") > MOST_CHARACTERS_OF_CODE:
+        limit = f"{MOST_CHARACTERS_OF_CODE:,}"
+        raise NotRebuilt("flagged", f"There are more than {limit} characters of code. Look at the notebook by hand.")
     return read
 
 

@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
+import importlib
 import re
 import symtable
 from collections.abc import Iterable, Iterator
 
-from autograder.judging.needed import as_python, changed_by, root_of
+from autograder.judging.needed import as_python, changed_by, is_formatted_at_length, root_of
 
+STAR = "*"  # what is imported if everything is
 # Ways to reach code that no name in the source shows. No formula needs any of them.
 BACK_DOORS = frozenset(
     [
         *("getattr", "__getattr__", "__getattribute__", "attrgetter", "methodcaller", "__dict__", "vars", "globals"),
-        *("locals", "__globals__", "__builtins__", "builtins", "__subclasses__", "__mro__", "__bases__", "*"),
+        *("locals", "__globals__", "__builtins__", "builtins", "__subclasses__", "__mro__", "__bases__"),
+        *("setattr", "delattr"),  # where they are not called
         *("eval", "exec", "compile", "__import__", "importlib", "import_module", "modules", "get_ipython"),
         *("gc", "ctypes", "sys", "inspect", "pickle", "load", "loads", "hub", "get_type_hints", "ForwardRef"),
         *("ops", "_C", "_VF", "_refs", "_decomp", "_prims", "jit", "fx", "library", "overrides", "utils"),  # of torch
+        STAR,
         *("user_ns", "user_global_ns", "f_globals", "f_locals"),
         *("Transformer", "SyncBatchNorm"),  # norms are among the parts of these
-        *("threading", "Thread"),  # no watch follows there
+        *("threading", "Thread", "multiprocessing", "ThreadPool"),  # no watch follows there
+        *("f_builtins", "tb_frame", "gi_frame", "cr_frame", "ag_frame", "f_back"),  # of frames
+        *("co_names", "co_consts", "co_code", "bltns", "measure", "update_wrapper"),  # run or find what a text says
+        *("singledispatch", "singledispatchmethod", "get_args"),  # evaluate annotations
+        *("ao", "quantization"),  # of torch: lists of its modules
+        *("checking", "long_range", "position_model"),  # of the course: they run texts, or have norms of torch's
+        *("_import_dotted_name", "_sys", "_os", "_getframe", "_type_convert", "_eval_type", "_evaluate", "_create_fn"),
     ]
 )
 OPTIONS = re.compile(r"^\s*(?:-\S+\s+)*")  # of a magic, before its code
+MOST_OPTIONS = 20  # words before its code
 TIMED = re.compile(r"^([ \t]*)%%?(?:time|timeit|prun|capture)\b[^\S\n]*(?:-\S+[^\S\n]*)*", re.MULTILINE)
 MAGIC_LINE = re.compile(r"^([ \t]*)[%!?].*$", re.MULTILINE)
 MAGICS = {"run_line_magic", "run_cell_magic"}
@@ -34,7 +46,24 @@ SHOWS = {"print", "display", "len", "list", "set", "sorted", "str", "repr", "typ
 LOOKS = {"keys", "system", "getoutput", "magic", "__class__", "config", *MAGICS}
 LOOKS_AT_ONE = {"get", "items", "values"}  # into the attributes of one object that the source names
 BY_PATTERN = "__match_args__"  # a class pattern reads attributes, whose names need not occur in the source
+RUNS_TEXTS = frozenset(["runpy", "code", "codeop", "doctest", "trace", "bdb", "mock"])  # modules, or replaces by name
+TAKES_TEXTS = frozenset(
+    ["timeit", "repeat", "Timer", "run", "runctx", "runcall", "runeval"]
+)  # of timeit, cProfile, pdb
+MODULES_OF_TORCH = frozenset(["torch", "nn", "F"])
+BELOW_TORCH = {"nn", "functional"}
 UNFAMILIAR = "import"  # stands for a module with which no formula is written
+PRIVATE = "_"  # stands for a private member of something
+# What a formula may use of Python's and torch's objects although its name begins with an underscore.
+NOT_PRIVATE = frozenset(
+    [
+        *(name for kind in (object, float, list, dict) for name in dir(kind)),
+        *("__name__", "__qualname__", "__module__", "__version__", "__file__", "__all__", "__annotations__"),
+        *("__call__", "__next__", "__enter__", "__exit__", "__post_init__", "__matmul__", "__rmatmul__"),
+        *("_parameters", "_buffers", "_get_name", "_apply", "_version"),
+    ]
+)
+ALWAYS_THERE = frozenset([*dir(builtins), "display", "exit", "quit", "In", "Out", "_", "__", "___"])
 CHANGES_AN_ATTRIBUTE = {"setattr", "delattr", "__setattr__", "__delattr__"}
 # What a formula may be written with. Among other modules are many that find an object by its name.
 FAMILIAR_MODULES = frozenset(
@@ -49,13 +78,14 @@ PLAIN_DECORATORS = {"torch", "staticmethod", "classmethod", "property", "datacla
 LISTS_OF_NAMES = {"__constants__", "__slots__"}
 
 
-@functools.lru_cache(maxsize=2048)
+@functools.lru_cache(maxsize=8192)
 def words_of(statement: ast.stmt) -> frozenset[str]:
     """Everything in a statement that may mean something forbidden, whatever it is used for, except names alone."""
-    return frozenset([*mentions(statement), *(UNFAMILIAR for _ in unfamiliar_modules(statement))])
+    strange = [*(UNFAMILIAR for _ in unfamiliar_modules(statement)), *(PRIVATE for _ in private_members(statement))]
+    return frozenset([*mentions(statement), *strange])
 
 
-@functools.lru_cache(maxsize=2048)
+@functools.lru_cache(maxsize=8192)
 def names_of(statement: ast.stmt) -> frozenset[str]:
     """All names that occur in a statement, those of a function's own variables among them."""
     return frozenset(node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
@@ -64,6 +94,8 @@ def names_of(statement: ast.stmt) -> frozenset[str]:
 @functools.lru_cache(maxsize=256)  # a submission is read once for each exercise that forbids something, and twice
 def statements_of(source: str) -> tuple[ast.stmt, ...] | None:
     """The statements of a cell; none if it cannot run anyway, and None if it perhaps can but cannot be read."""
+    if is_formatted_at_length(source):
+        return None
     try:
         source = as_python(source)
     except ValueError:  # too many magics for IPython to take them apart
@@ -86,15 +118,29 @@ def statements_of(source: str) -> tuple[ast.stmt, ...] | None:
 
 
 def with_magics(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements, and those in the line of a magic such as %time or below it. What a cell writes to a file counts
-    as if it were run."""
+    """The statements, and those in the line of a magic such as %time or below it, or in a text that is timed. What a
+    cell writes to a file counts as if it were run."""
     for statement in statements:
         yield statement
         for node in ast.walk(statement):
             match node:
+                case ast.Call(ast.Attribute(attr=attr) | ast.Name(id=attr), args) if attr in TAKES_TEXTS:
+                    for text in args:
+                        yield from code_of_a_magic(str(text.value)) if isinstance(text, ast.Constant) else ()
                 case ast.Call(ast.Attribute(attr=attr), [_, *texts]) if attr in MAGICS:
-                    code = [text.value for text in texts if isinstance(text, ast.Constant)]
-                    yield from statements_of(OPTIONS.sub("", str(code[-1]))) or () if code else ()
+                    for text in texts:
+                        yield from code_of_a_magic(str(text.value)) if isinstance(text, ast.Constant) else ()
+
+
+def code_of_a_magic(text: str) -> tuple[ast.stmt, ...]:
+    """What it runs. Some options have a value, `-n 1`: whatever makes no sense as code is taken for one."""
+    for _ in range(MOST_OPTIONS):
+        text = OPTIONS.sub("", text)
+        found = statements_of(text)
+        if found or found is None:
+            return found or ()
+        _, _, text = text.partition(" ")
+    return ()
 
 
 def defined_by(statement: ast.stmt) -> frozenset[str]:
@@ -107,7 +153,7 @@ def names_used(statement: ast.stmt) -> frozenset[str]:
     return global_names(statement)[1]
 
 
-@functools.lru_cache(maxsize=2048)
+@functools.lru_cache(maxsize=8192)
 def global_names(statement: ast.stmt) -> tuple[frozenset[str], frozenset[str]]:
     """The global names that a statement may bind, and those that it may read."""
     try:
@@ -172,18 +218,69 @@ def mentions(statement: ast.AST) -> Iterator[str]:
 
     A name alone is the student's own: what it means is said where it is defined or imported.
     """
+    plain = set(map(id, plain_lookups(statement)))
     for node in ast.walk(statement):
         match node:
-            case ast.Name(id=name) if name in BACK_DOORS:
+            case ast.Name(id="wraps") | ast.Attribute(attr="wraps") | ast.alias(name="wraps", asname=str()):
+                yield from () if id(node) in plain else ["update_wrapper"]
+            case ast.Name(id=name) if name in BACK_DOORS and id(node) not in plain:
                 yield name
             case ast.Attribute(attr=name) | ast.Constant(value=str() as name):
                 yield name
-            case ast.ImportFrom(names=names):
+            case ast.ImportFrom(module=module, names=names):
                 yield from (alias.name for alias in names)
+                if module is not None and module.startswith("course_lib"):
+                    yield from module.split(".")
             case ast.Import(names=names):
                 yield from (part for alias in names for part in alias.name.split("."))
             case ast.MatchClass(patterns=[_, *_]) | ast.MatchClass(kwd_patterns=[_, *_]):
                 yield BY_PATTERN
+
+
+def plain_lookups(statement: ast.AST) -> Iterator[ast.expr]:
+    """`getattr`, `setattr` and `functools.wraps` where they do nothing unusual: the name that is looked up stands
+    there, what is set is looked at elsewhere, or nobody says which."""
+    for node in ast.walk(statement):
+        match node:
+            case ast.Call(func=ast.Name(id="getattr") as func, args=[_, ast.Constant(value=str()), *_]):
+                yield func
+            case ast.Call(func=ast.Name(id="setattr" | "delattr") as func):
+                yield func
+            case ast.Call(func=ast.Name(id="wraps") | ast.Attribute(attr="wraps") as func, args=[_], keywords=[]):
+                yield func
+
+
+def plainly_used(statement: ast.stmt) -> frozenset[str]:
+    """The names of those that are used in no other way."""
+    plain = set(map(id, plain_lookups(statement)))
+    names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)] if plain else []
+    others = {node.id for node in names if id(node) not in plain}
+    return frozenset(node.id for node in names) - others
+
+
+def private_members(statement: ast.AST) -> Iterator[tuple[str, str]]:
+    """The private names that a statement takes from something, and what that is called; empty if it has no name."""
+    for node in ast.walk(statement):
+        match node:
+            case ast.Attribute(attr=name, ctx=ast.Load()) if name.startswith("_") and name not in NOT_PRIVATE:
+                yield name, root_of(node)
+            case ast.ImportFrom(names=names):
+                yield from ((alias.name, "") for alias in names if alias.name.startswith("_"))
+
+
+@functools.lru_cache(maxsize=8192)
+def private_names_made(statement: ast.stmt) -> frozenset[str]:
+    """The private names that a statement gives to something of its own."""
+    found = set()
+    for node in ast.walk(statement):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case ast.Attribute(attr=name, ctx=ast.Store()) | ast.Name(id=name, ctx=ast.Store()):
+                found.add(name)
+            case ast.Constant(value=str() as name) if name.isidentifier():  # register_buffer("_table", …)
+                found.add(name)
+    return frozenset(name for name in found if name.startswith("_"))
 
 
 def unfamiliar_modules(statement: ast.AST) -> Iterator[str]:
@@ -208,6 +305,37 @@ def at_hand(name: str, users: dict[str, list[ast.stmt]]) -> Iterator[ast.stmt]:
             yield statement
 
 
+@functools.lru_cache(maxsize=8192)
+def may_bind_anything(statement: ast.stmt) -> bool:
+    """Whether a statement may bind names that it does not say, or run what does not stand there."""
+    return imports_everything(statement) or writes_names(statement) or runs_anything(statement)
+
+
+def runs_anything(statement: ast.stmt) -> bool:
+    """Whether it imports what runs texts, passes on what sets an attribute or runs a text, or times a text that is put
+    together."""
+    called = {id(node.func) for node in ast.walk(statement) if isinstance(node, ast.Call)}
+    for node in ast.walk(statement):
+        match node:
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                parts = {part for alias in names for part in alias.name.split(".")}
+                parts |= set((getattr(node, "module", "") or "").split("."))
+                if not RUNS_TEXTS.isdisjoint(parts):
+                    return True
+            case ast.Name(id=name) if name in CHANGES_AN_ATTRIBUTE | EVALUATES and id(node) not in called:
+                return True
+            case ast.Call(ast.Attribute(attr=attr) | ast.Name(id=attr), args) if attr in TAKES_TEXTS:
+                if any(isinstance(text, ast.BinOp | ast.JoinedStr) for text in args):
+                    return True
+    return False
+
+
+@functools.lru_cache(maxsize=8192)
+def sets_an_attribute(statement: ast.stmt) -> bool:
+    """Whether a statement sets any attribute at all."""
+    return any(map(is_attribute_set, ast.walk(statement)))
+
+
 def is_attribute_set(node: ast.AST) -> bool:
     match node:
         case ast.Attribute(ctx=ast.Store() | ast.Del()):
@@ -217,29 +345,10 @@ def is_attribute_set(node: ast.AST) -> bool:
     return False
 
 
-@functools.lru_cache(maxsize=2048)
-def may_change_anything(statement: ast.stmt) -> bool:
-    """Whether a statement may change what is not its own."""
-    return changes_other_objects(statement) or imports_everything(statement) or writes_names(statement)
-
-
-@functools.lru_cache(maxsize=2048)
+@functools.lru_cache(maxsize=8192)
 def roots_changed(statement: ast.stmt) -> frozenset[str]:
     """The names of the objects that a statement changes by itself."""
     return frozenset(changed_by(statement))
-
-
-def changes_other_objects(statement: ast.stmt) -> bool:
-    """Whether it may set an attribute of something that is not an argument: of a class or a module."""
-    to_visit: list[tuple[ast.AST, frozenset[str]]] = [(statement, frozenset())]
-    while to_visit:
-        node, arguments = to_visit.pop()
-        if is_attribute_set(node) and root_of(node) not in arguments:
-            return True
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            arguments |= {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
-        to_visit += [(child, arguments) for child in ast.iter_child_nodes(node)]
-    return False
 
 
 def writes_names(statement: ast.stmt) -> bool:
@@ -266,6 +375,8 @@ def only_looked_at(statement: ast.stmt) -> Iterator[ast.AST]:
                 yield value
             case ast.Call(func=ast.Name(id=name), args=args) if name in SHOWS:
                 yield from args
+            case ast.Call(ast.Attribute(attr=attr) | ast.Name(id=attr), keywords=named) if attr in TAKES_TEXTS:
+                yield from (keyword.value for keyword in named if keyword.arg == "globals")
             case ast.Attribute(value=value, attr=attr) if attr in LOOKS:
                 yield value
             case ast.Attribute(value=value, attr=attr) if attr in LOOKS_AT_ONE and is_of_one(value):
@@ -282,6 +393,22 @@ def is_of_one(value: ast.expr) -> bool:
     return False
 
 
+@functools.lru_cache(maxsize=8192)
+def files_named(statement: ast.stmt) -> frozenset[str]:
+    """The modules whose files a statement names, unless it is a magic: what that writes is read."""
+    found = set()
+    to_visit: list[ast.AST] = [statement]
+    while to_visit:
+        node = to_visit.pop()
+        match node:
+            case ast.Call(ast.Attribute(attr=attr)) if attr in MAGICS:
+                continue
+            case ast.Constant(value=str() as text) if text.endswith(".py"):
+                found.add(text.removesuffix(".py").rpartition("/")[2])
+        to_visit += ast.iter_child_nodes(node)
+    return frozenset(found)
+
+
 def imports_everything(statement: ast.stmt) -> bool:
     """Whether it takes names out of torch without saying which, among them those of the answers."""
     return has_a_star(statement, below="torch.nn", without="torch.nn.functional")
@@ -293,11 +420,65 @@ def has_a_star(statement: ast.stmt, below: str = "torch", without: str = "") -> 
     return any((star.module or "").startswith(below) and star.module != without for star in stars)
 
 
-def hands_over(name: str, statement: ast.stmt) -> bool:
-    """Whether it passes the object of this name on to other code instead of calling it."""
+def stars_in(statement: ast.stmt) -> Iterator[str]:
+    """The modules out of which it imports everything."""
     for node in ast.walk(statement):
-        if isinstance(node, ast.Call):
-            given = [*node.args, *(keyword.value for keyword in node.keywords)]
-            if any(isinstance(value, ast.Name) and value.id == name for value in given):
-                return True
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            yield node.module or ""
+
+
+@functools.lru_cache(maxsize=64)
+def names_in_module(module: str) -> frozenset[str] | None:
+    """What `from module import *` binds; None if nobody here knows."""
+    if module.partition(".")[0] not in FAMILIAR_MODULES:
+        return None
+    try:
+        members = vars(importlib.import_module(module))
+    except Exception:  # there is no such module
+        return frozenset()
+    return frozenset(members.get("__all__", [name for name in members if not name.startswith("_")]))
+
+
+def names_out_of_the_course(statement: ast.stmt) -> frozenset[str]:
+    """The names that it imports from a module of the course without saying them."""
+    modules = [module for module in stars_in(statement) if module.startswith("course_lib")]
+    return frozenset().union(*(names_in_module(module) or () for module in modules))
+
+
+def names_from_stars(statements: Iterable[ast.stmt]) -> frozenset[str] | None:
+    """The names that they import without saying them; None if that cannot be known."""
+    found = [names_in_module(module) for module in {each for one in statements for each in stars_in(one)}]
+    return None if None in found else frozenset().union(*(names or () for names in found))
+
+
+@functools.lru_cache(maxsize=8192)
+def names_handed_on(statement: ast.stmt) -> frozenset[str]:
+    """The names whose objects it passes on, or gives another name, instead of calling them. Of torch's modules: those
+    that it passes on as a whole."""
+    used = {id(node.func) for node in ast.walk(statement) if isinstance(node, ast.Call)}
+    used |= {id(node.value) for node in ast.walk(statement) if isinstance(node, ast.Attribute) and is_of_torch(node)}
+    found = set()
+    for node in ast.walk(statement):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) if id(node) not in used:
+                found.add(name)
+            case ast.Attribute(value=ast.Name(id=name) | ast.Attribute(ast.Name(id=name), "nn"), attr=attr):
+                if attr in BELOW_TORCH and name in MODULES_OF_TORCH and id(node) not in used:
+                    found.add(name)
+    return frozenset(found)
+
+
+def is_of_torch(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id in MODULES_OF_TORCH
+
+
+def is_used_while_defined(name: str, statement: ast.stmt) -> bool:
+    """Whether a definition reads this name before it is done: as a base, in a decorator, in the body of the class."""
+    to_visit: list[ast.AST] = [statement]
+    while to_visit:
+        node = to_visit.pop()
+        if isinstance(node, ast.Name) and node.id == name:
+            return True
+        later = node.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else []
+        to_visit += [child for child in ast.iter_child_nodes(node) if child not in later]
     return False

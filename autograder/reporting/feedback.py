@@ -161,7 +161,7 @@ STYLES = {
 }
 MIXED = r"color-mix\(in srgb, #[0-9a-fA-F]{6} \d+%, currentColor\)"
 STYLE_VALUE = re.compile(
-    rf"(?:(?:#[0-9a-fA-F]{{3,8}}|rgba?\([\d., ]+\)|{MIXED}|[a-z]+|\d*\.?\d+(?:px|em|%)?)(?: +|$))+"
+    rf"(?:(?:#[0-9a-fA-F]{{3,8}}|rgba?\([\d., ]+\)|{MIXED}|[a-z]+|(?:\d++(?:\.\d++)?|\.\d++)(?:px|em|%)?)(?: +|$))+"
 )
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 PICTURE = re.compile(rf"data:image/(?:png|jpeg|gif);base64,{BASE64.pattern}")

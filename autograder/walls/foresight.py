@@ -27,6 +27,7 @@ from course_lib.checking import memory
 BEGINNING = b""  # in the life of a function or class
 SCALARS, COLLECTIONS = frozenset([type(None), bool, int, float, str]), (tuple, list, set)
 MOST_KEYS = 4096  # that are remembered
+MOST_NUMBERS = 10_000  # in the details of a question that are kept in memory; inputs of a case have hundreds
 
 
 @dataclass(frozen=True)
@@ -111,12 +112,27 @@ class Keys:
         self.known: dict[Hashable, tuple[bytes, Sequence[Any]]] = {}  # with the details, whose ids must not be reused
 
     def key_of(self, before: bytes, operation: str, details: Sequence[Any]) -> bytes:
+        if numbers_in(details) > MOST_NUMBERS:  # as large as a student's module: they are not for every answer
+            return key_of(before, operation, details)
         seen = (before, operation, memory.key_of(details))
         if seen not in self.known:
             if len(self.known) >= MOST_KEYS:
                 self.known.clear()
             self.known[seen] = key_of(before, operation, details), details
         return self.known[seen][0]
+
+
+def numbers_in(value: Any) -> int:
+    """How many numbers the tensors in plain data have."""
+    if type(value) in SCALARS:
+        return 0
+    if isinstance(value, Tensor):
+        return value.numel()
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, COLLECTIONS):
+        return 0
+    return sum(map(numbers_in, value))
 
 
 def feed(digest: Any, value: Any) -> None:

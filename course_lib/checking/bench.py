@@ -84,7 +84,8 @@ class Bench:
     def ask(self, operation: str, *details: Any) -> Answer:
         """The answer of one of the operations below; raises StudentError, NotAttempted or NotPossible."""
         try:
-            return getattr(self, operation)(*details)
+            with UsualGradients():
+                return getattr(self, operation)(*details)
         except (StudentError, NotAttempted, NotPossible):
             raise
         except Exception as error:  # a result so strange that the operation itself stumbled over it
@@ -297,6 +298,25 @@ def run_once(function: Any, args: Sequence[Any], copy: bool, dtype: torch.dtype 
         raise locate(error) from None
     pairs = enumerate(zip(before, given, strict=True))
     return result, tuple(position for position, (old, new) in pairs if not same_input(old, new))
+
+
+class UsualGradients:
+    """Around an operation: autograd as it is unless somebody changes it. A cell of the student's may have switched
+    gradients off for good, or the search for anomalies on, which stops at a NaN that is hidden later.
+    """
+
+    def __enter__(self) -> None:
+        self.are_on, self.are_searched = torch.is_grad_enabled(), torch.is_anomaly_enabled()
+        if not self.are_on:
+            torch.set_grad_enabled(True)
+        if self.are_searched:
+            torch.autograd.set_detect_anomaly(False)
+
+    def __exit__(self, *error: Any) -> None:
+        if torch.is_grad_enabled() is not self.are_on:
+            torch.set_grad_enabled(self.are_on)
+        if self.are_searched:
+            torch.autograd.set_detect_anomaly(True)
 
 
 class Calm:

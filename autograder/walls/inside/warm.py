@@ -105,7 +105,8 @@ def look_for_magics_only_where_they_can_be(shell: Any) -> None:
 def tolerate_what_cannot_be_done(shell: Any) -> None:
     """`%matplotlib inline` and `!pip install …` do something in a notebook. Here they would raise an error, and the
     answer below them in the same cell would not be defined. There is no screen, and commands cannot be run: so nothing
-    is done, and the cell continues."""
+    is done, and the cell continues. The same holds for torch.compile, which runs a compiler."""
+    import torch
     from IPython.utils.text import LSString, SList
 
     def refuse(command: str) -> None:
@@ -116,6 +117,10 @@ def tolerate_what_cannot_be_done(shell: Any) -> None:
         refuse(command)
         return SList() if split else LSString("")
 
+    def leave_as_it_is(model: Any = None, **_: Any) -> Any:
+        return leave_as_it_is if model is None else model
+
+    vars(torch)["compile"] = leave_as_it_is
     vars(shell)["enable_matplotlib"] = lambda gui=None: (gui, "agg")
     vars(shell)["system"] = refuse
     vars(shell)["getoutput"] = refuse_with_output

@@ -38,6 +38,7 @@ LONGEST_TEXT = 20_000  # of a string that a runner sends; nobody reads more
 MOST_BYTES = 64 * 2**20  # of tensors in a message: no answer to an exercise is nearly as large
 MOST_TEXT = 4 * 2**20  # of JSON: a million small objects take up hundreds of megabytes
 MOST_VALUES = 200_000  # in a message: lists in lists take far more memory than text
+VALUES_OF_A_TENSOR = 50  # that take as long to read as one tensor
 MOST_AXES = 64  # torch itself has no more
 LARGEST_LENGTH = 2**40  # of one axis of a tensor without entries; beyond it torch overflows
 MOST_AT_ONCE = 2**16  # bytes that are read ahead
@@ -216,6 +217,7 @@ class Decoder:
         key = (name, start, *shape)
         if self.objects is not None and key in self.read:
             return self.read[key]
+        self.values += VALUES_OF_A_TENSOR
         count = math.prod(shape)
         end = start + count * dtype.itemsize
         self.bytes += end - start

@@ -533,8 +533,8 @@ def stays_with_complex_numbers(x, positions):
 
 @apply_rope.misconception
 def keeps_only_the_real_parts(x, positions):
-    """You turn each pair as one complex number and return only its real part, the pair's first feature. The second one is
-    lost."""
+    """You turn each pair as one complex number and return only its real part. That is the pair's first feature: the
+    second one is lost."""
     return turned_as_complex_numbers(x, positions).real.to(x.dtype)
 
 
