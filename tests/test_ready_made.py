@@ -7,6 +7,7 @@ the same answer without its trick.
 from __future__ import annotations
 
 import ast
+import sys
 
 import pytest
 import torch
@@ -316,6 +317,22 @@ def test_no_module_of_the_course_lends_an_answer_a_norm():
 def forbidden_in_text(source: str) -> bool:
     found = {node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}
     return bool(FORBIDS & found)
+
+
+@pytest.mark.parametrize("module", ["numpy.f2py.__main__", "torch.utils.bottleneck.__main__", "course_lib.__main__"])
+def test_no_module_is_imported_into_the_judge_because_a_student_names_it(module):
+    """numpy.f2py.__main__ ends the process that imports it."""
+    answer = a_norm(FORMULA, before=f"from {module} import *\nnn.LayerNorm(4)\n")
+    forbidden_in("LayerNorm", FORBIDS, [answer], SET_UP)
+    assert module not in sys.modules
+
+
+def test_names_out_of_a_module_of_the_course_are_known():
+    body = f"show_matrix; {FORMULA}"
+    everything = a_norm(body, before="from course_lib.plotting import *\nnn.LayerNorm(4)\n")
+    assert forbidden_in("LayerNorm", FORBIDS, [everything], SET_UP) is None
+    nothing = a_norm(body, before="nn.LayerNorm(4)\n")
+    assert forbidden_in("LayerNorm", FORBIDS, [nothing], SET_UP) == "show_matrix"
 
 
 def test_a_program_of_very_many_parts_is_not_read():

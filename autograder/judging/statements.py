@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import functools
 import importlib
 import re
 import symtable
+import sys
 from collections.abc import Iterable, Iterator
 
 from autograder.judging.needed import as_python, changed_by, is_formatted_at_length, root_of
@@ -429,13 +431,18 @@ def stars_in(statement: ast.stmt) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=64)
 def names_in_module(module: str) -> frozenset[str] | None:
-    """What `from module import *` binds; None if nobody here knows."""
-    if module.partition(".")[0] not in FAMILIAR_MODULES:
+    """What `from module import *` binds; None if nobody here knows.
+
+    A student names the module, and to import one is to run it: that is done for modules of the course alone. Of others,
+    those count that are imported anyway.
+    """
+    package, *_, last = module.split(".")
+    if package not in FAMILIAR_MODULES:
         return None
-    try:
-        members = vars(importlib.import_module(module))
-    except Exception:  # there is no such module
-        return frozenset()
+    if package == "course_lib" and last != "__main__":
+        with contextlib.suppress(ImportError):  # there is no such module
+            importlib.import_module(module)
+    members = vars(sys.modules[module]) if module in sys.modules else {}
     return frozenset(members.get("__all__", [name for name in members if not name.startswith("_")]))
 
 
