@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import count
@@ -298,7 +299,7 @@ ATTACKS = {
     tag_the_checks: "had the tags skip-execution, raises-exception",
     retype_a_check: "turned from code into markdown",
     change_points: "said points = 1000000000.0. It is 4.0 again",
-    delete_the_checks: "The locked cell causal_mask_hidden is missing. It was restored",
+    delete_the_checks: "not in the file were restored: bootstrap, causal_mask_check, causal_mask_hidden. A copy",
     paste_a_check_twice: "2 cells with the grade id causal_mask_check",
     call_a_check_a_solution: "The locked cell causal_mask_check was edited",
     edit_a_hidden_check: "The locked cell causal_mask_hidden was edited",
@@ -320,6 +321,17 @@ def test_an_attack_on_the_cells_changes_nothing(
     assert attacked.students == honest.students
     assert attacked.answers == honest.answers
     assert any(ATTACKS[attack] in note for note in attacked.notes) or not ATTACKS[attack]
+
+
+def test_cells_of_a_newer_release_get_one_note_that_accuses_nobody(master, submission):
+    checks = ("_check", "_hidden")
+    submission["cells"] = [
+        each
+        for each in submission["cells"]
+        if not each["metadata"].get("nbgrader", {}).get("grade_id", "").endswith(checks)
+    ]
+    (note,) = [note for note in redo(master, submission).notes if "ocked cells" in note]
+    assert re.fullmatch(r".* were restored: (\w+, ){5}\w+ and \d+ more\. A copy that is older than .*", note), note
 
 
 def test_a_cell_that_claims_to_be_a_check_is_an_extra_cell(master: NotebookNode, submission: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -39,6 +39,7 @@ MOST_CHARACTERS_OF_A_CELL = 500_000
 MOST_CHARACTERS_OF_CODE = 1_000_000  # in all cells; a notebook of the course has 35,000, and all of it is parsed
 MOST_CELLS = 2_000  # a notebook of the course has a hundred
 MOST_NOTES = 30
+MOST_NAMES = 6  # in one note
 
 # In questions and in checks. Each run of digits and dots is tried once, or a long one would take for ever.
 POINTS = re.compile(r"(?<![\w.])[\d.]++(?= points\b)|, points=[\d.]+, hidden_points=[\d.]+")
@@ -510,9 +511,12 @@ class Match:
             if number is not None:
                 self.note_changes(place, self.cells[number])
         gone = [p for p in self.places if p.index not in self.cell_at and not p.is_answer]
-        for place in gone:
-            if place.is_locked:
-                self.notes.add(f"The locked cell {place.grade_id} is missing. It was restored.")
+        locked = [place.grade_id for place in gone if place.is_locked]
+        if locked:
+            self.notes.add(
+                f"Locked cells that are not in the file were restored: {some_of(locked)}. "
+                "A copy that is older than the release may never have had them."
+            )
         if any(not place.is_locked for place in gone):
             self.notes.add("Cells of the text or demonstrations are missing. They were restored.")
 
@@ -540,6 +544,11 @@ class Match:
                 self.notes.add(f"{place.what} said {key} = {changed}. It is {place.details[key]} again.")
         if cell.tags:
             self.notes.add(f"{place.what} had the tags {', '.join(cell.tags)}. They were removed.")
+
+
+def some_of(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:MOST_NAMES])} and {more} more"
 
 
 # --- the notebook that is run ---------------------------------------------------------------------------
