@@ -202,8 +202,8 @@ class Factors:
     def sentence(self) -> str:
         engine, skipped = self.stock / self.all_cells, self.all_cells / self.needed_cells
         return (
-            f"Per submission this is {self.stock / self.all_workers:.0f}× stock nbgrader. Taken apart, with one worker "
-            f"each: {engine:.1f}× comes from the engine (no kernel to start, with every cell run here too), "
+            f"Per submission this is {self.stock / self.all_workers:.0f}× as fast as stock nbgrader. Taken apart, with "
+            f"one worker each: {engine:.1f}× comes from the engine (no kernel to start, with every cell run here too), "
             f"{skipped:.1f}× from cells that are not run (nbgrader executes every demonstration of a notebook, this "
             f"grader those that an answer uses), and {self.needed_cells / self.all_workers:.1f}× from {processors()} "
             "workers at a time."

@@ -120,7 +120,7 @@ def test_the_readme_gets_what_was_measured_and_nothing_else_in_it_changes(
 def test_a_factor_is_the_product_of_its_parts():
     found = grading.Factors(stock=8.0, all_cells=4.0, needed_cells=0.2, all_workers=0.1)
     assert [row.measured for row in found.rows()] == ["2.0×", "20.0×", "2.0×"]
-    assert "80× stock nbgrader" in found.sentence()
+    assert "80× as fast as stock nbgrader" in found.sentence()
 
 
 def test_time_inside_of_something_else_counts_only_there(monkeypatch: pytest.MonkeyPatch):
