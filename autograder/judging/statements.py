@@ -436,10 +436,10 @@ def names_in_module(module: str) -> frozenset[str] | None:
     A student names the module, and to import one is to run it: that is done for modules of the course alone. Of others,
     those count that are imported anyway.
     """
-    package, *_, last = module.split(".")
+    package = module.partition(".")[0]
     if package not in FAMILIAR_MODULES:
         return None
-    if package == "course_lib" and last != "__main__":
+    if package == "course_lib" and not module.endswith("__main__"):
         with contextlib.suppress(ImportError):  # there is no such module
             importlib.import_module(module)
     members = vars(sys.modules[module]) if module in sys.modules else {}
