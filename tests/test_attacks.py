@@ -117,8 +117,8 @@ def assert_carried_out(attack: Attack, result: Result) -> None:
     assert any(proof in said(result) for proof in attack.proof), said(result)[:2000]
 
 
-def test_the_suite_attacks_the_grader_in_some_150_ways():
-    assert len({attack.name for attack in ATTACKS}) == len(ATTACKS) >= 150
+def test_the_suite_attacks_the_grader_in_some_160_ways():
+    assert len({attack.name for attack in ATTACKS}) == len(ATTACKS) >= 160
     assert all(attack.says.endswith(".") for attack in ATTACKS)
 
 

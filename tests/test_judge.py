@@ -442,6 +442,20 @@ def test_a_test_that_takes_code_apart_is_shown_to_a_person():
     assert not judged_test("def accepts_causal_mask(f):\n    return True")[2].verdict.notes
 
 
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "from course_lib.checking import bench",
+        "import course_lib.checking.bench",
+        "from course_lib import checking, masks",
+    ],
+)
+def test_who_reaches_into_the_checks_is_shown_to_a_person(imports):
+    """What asks an answer is in its process, where code could make it say that no argument was changed."""
+    notes = judged(STEM, with_answer(f"{imports}\n\n{solutions(STEM)['causal_mask']}")).verdict.notes
+    assert "A cell mentions `course_lib.checking`, the code of the checks. Please look at it." in notes
+
+
 def test_an_error_in_a_written_test_is_quoted():
     found, _, _ = judged_test("def accepts_causal_mask(f):\n    return f(4).equal(waht)")
     assert (found.points, found.outcome) == (0.0, "raised")

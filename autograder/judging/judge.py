@@ -55,6 +55,7 @@ LOOKS_INSIDE = re.compile(
     r"|(?<![\w.])(?=[\w.]*?\btorch\.\w)[\w.]++ *+=(?!=)",  # each dotted name is tried once
     re.MULTILINE,
 )
+REACHES_INTO_THE_CHECKS = re.compile(r"\bcourse_lib\.checking\b|\bcourse_lib[ \t]+import\b[^\n;#]*\bchecking\b")
 MISSING_NAME = re.compile(r"name '(\w+)' is not defined")
 MOST_PRINTED = 2_000_000  # characters of all cells together that are kept; a page of feedback shows an eighth of it
 TOO_MUCH_PRINTED = "(This notebook prints more than is kept: the output of this cell was left out.)"
@@ -96,6 +97,8 @@ def judge(rebuilt: Rebuilt, warm: Warm, patience: Patience, limits: Limits, seed
         visible.reports |= {name: first.reports[name] for name in visible.unfinished & first.reports.keys()}
     concealed = Trial(submission, judged, visible.to_run, seen=visible)
     concealed.run_all()
+    if submission.reaches_into_the_checks():
+        visible.note("A cell mentions `course_lib.checking`, the code of the checks. Please look at it.")
     write_reports(submission, judged, visible.reports, concealed.reports)
     return judged
 
@@ -126,6 +129,12 @@ class Submission:
     def checks(self) -> dict[int, str]:
         """position -> exercise, of its check on the visible cases: both are judged there."""
         return {i: name for i, name in self.all_checks.items() if grade_id_of(self.cells[i]).endswith(CHECK)}
+
+    def reaches_into_the_checks(self) -> bool:
+        """Whether code of the student's names that of the checks. What asks an answer is in its process, and nothing
+        else can see whether an argument is changed in place."""
+        own = (cell.source for cell, by_student in zip(self.cells, self.rebuilt.students) if by_student)
+        return any(map(REACHES_INTO_THE_CHECKS.search, own))
 
     def code_cells(self) -> set[int]:
         """All code cells except the checks."""
