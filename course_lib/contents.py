@@ -6,7 +6,7 @@ CONTENTS = (
     ("02_masks", "2 · Masks: who may look at whom", 140, 2),
     ("03_positions", "3 · Positions: telling attention where a token stands", 150, 2),
     ("04_multi_head_attention", "4 · Multi-head attention: several looks at once", 150, 2),
-    ("05_sublayers", "5 · Sub-layers", 145, 6),
+    ("05_sublayers", "5 · Sub-layers", 150, 6),
     ("06_encoder_decoder", "6 · Encoder and decoder: the parts become two stacks", 120, 2),
     ("07_transformer", "7 · The Transformer", 150, 2),
     ("08_training", "8 · Training", 150, 6),
