@@ -299,7 +299,7 @@ ATTACKS = {
     tag_the_checks: "had the tags skip-execution, raises-exception",
     retype_a_check: "turned from code into markdown",
     change_points: "said points = 1000000000.0. It is 4.0 again",
-    delete_the_checks: "not in the file were restored: bootstrap, causal_mask_check, causal_mask_hidden. A copy",
+    delete_the_checks: "missing and have been restored: bootstrap, causal_mask_check, causal_mask_hidden. A copy",
     paste_a_check_twice: "2 cells with the grade id causal_mask_check",
     call_a_check_a_solution: "The locked cell causal_mask_check was edited",
     edit_a_hidden_check: "The locked cell causal_mask_hidden was edited",
@@ -331,7 +331,7 @@ def test_cells_of_a_newer_release_get_one_note_that_accuses_nobody(master, submi
         if not each["metadata"].get("nbgrader", {}).get("grade_id", "").endswith(checks)
     ]
     (note,) = [note for note in redo(master, submission).notes if "ocked cells" in note]
-    assert re.fullmatch(r".* were restored: (\w+, ){5}\w+ and \d+ more\. A copy that is older than .*", note), note
+    assert re.fullmatch(r".* have been restored: (\w+, ){5}\w+ and \d+ more\. A copy that is older than .*", note), note
 
 
 def test_a_cell_that_claims_to_be_a_check_is_an_extra_cell(master: NotebookNode, submission: dict[str, Any]) -> None:

@@ -514,7 +514,7 @@ class Match:
         locked = [place.grade_id for place in gone if place.is_locked]
         if locked:
             self.notes.add(
-                f"Locked cells that are not in the file were restored: {some_of(locked)}. "
+                f"Locked cells were missing and have been restored: {some_of(locked)}. "
                 "A copy that is older than the release may never have had them."
             )
         if any(not place.is_locked for place in gone):
