@@ -47,9 +47,8 @@ from autograder.judging.statements import (
 )
 
 MOST_CHARACTERS, MOST_STATEMENTS = 2_000_000, 5_000  # that are read; an honest notebook has a hundredth of them
-MOST_NODES = (
-    300_000  # of a submission that is longer than what follows: reading takes a microsecond for each, ten times
-)
+# Of a submission that is longer than what follows: reading takes a microsecond for each, ten times.
+MOST_NODES = 300_000
 MOST_REMEMBERED = 100_000  # characters of a submission; what is read of a longer one is forgotten
 TOO_MUCH = "code that is too long to be read"
 SUSPICIOUS = BACK_DOORS | {BY_PATTERN, UNFAMILIAR, PRIVATE}

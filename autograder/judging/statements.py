@@ -49,9 +49,8 @@ LOOKS = {"keys", "system", "getoutput", "magic", "__class__", "config", *MAGICS}
 LOOKS_AT_ONE = {"get", "items", "values"}  # into the attributes of one object that the source names
 BY_PATTERN = "__match_args__"  # a class pattern reads attributes, whose names need not occur in the source
 RUNS_TEXTS = frozenset(["runpy", "code", "codeop", "doctest", "trace", "bdb", "mock"])  # modules, or replaces by name
-TAKES_TEXTS = frozenset(
-    ["timeit", "repeat", "Timer", "run", "runctx", "runcall", "runeval"]
-)  # of timeit, cProfile, pdb
+# Of timeit, cProfile and pdb.
+TAKES_TEXTS = frozenset(["timeit", "repeat", "Timer", "run", "runctx", "runcall", "runeval"])
 MODULES_OF_TORCH = frozenset(["torch", "nn", "F"])
 BELOW_TORCH = {"nn", "functional"}
 UNFAMILIAR = "import"  # stands for a module with which no formula is written
