@@ -531,8 +531,9 @@ claim("normalised inputs get much closer in 15 steps", distances[1] < 0.2 * dist
 #
 # The small $\varepsilon$ keeps the root away from zero if all features are equal. It is **under** the root.
 #
-# In this exercise and the next you write the formula yourself: torch's own norms earn nothing. The grader looks for them
-# in your code, and it also refuses what could hide one, such as `exec`, `__dict__`, or `getattr` with a computed name.
+# In this exercise and the next you write the formula yourself: torch's own norms earn nothing. The grader looks for
+# them in your code, and it also refuses what could hide one, such as `exec`, `__dict__`, or `getattr` with a computed
+# name.
 #
 # {{exercise LayerNorm}}
 
